@@ -1,0 +1,96 @@
+"""Reading a study: YAML, then `key=value` overrides, then the checks, with errors for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from conf.schema import Study
+from explainers.registry import nearest
+
+
+class ConfError(ValueError):
+    """A study that cannot be run as it is written; the message says what, which value and what to do."""
+
+
+def load_study(path: Path, overrides: list[str] | None = None) -> Study:
+    """Read the study at ``path`` and apply ``overrides`` such as ``explain.samples=10``.
+
+    Raises:
+        ConfError: no such file, not YAML, an unknown key (the nearest known one is named), or a value out of range.
+    """
+    raw = read_yaml(path)
+    for override in overrides or []:
+        apply_override(raw, override)
+    return check_study(raw, str(path))
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return the mapping in the YAML file at ``path``."""
+    if not path.is_file():
+        near = nearest(path.name, sorted(file.name for file in path.parent.glob("*.yaml"))) if path.parent.is_dir() else ""
+        raise ConfError(f"no study at {path}: {near or 'give the path of a YAML file'}")
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfError(f"{path} is not YAML: {error}") from error
+    if not isinstance(raw, dict):
+        raise ConfError(f"{path} holds {type(raw).__name__}, not a mapping; a study starts with `name: ...`")
+    return raw
+
+
+def apply_override(raw: dict[str, Any], override: str) -> None:
+    """Set one ``a.b=value`` (YAML value) in ``raw``."""
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise ConfError(f"override {override!r} is not of the form key=value, for example explain.samples=10")
+    *parents, last = key.split(".")
+    place = raw
+    for parent in parents:
+        place = place.setdefault(parent, {})
+        if not isinstance(place, dict):
+            raise ConfError(f"override {override!r}: {parent!r} is not a section")
+    try:
+        place[last] = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfError(f"override {override!r}: the value is not YAML: {error}") from error
+
+
+def check_study(raw: dict[str, Any], source: str) -> Study:
+    """Return the checked study, or raise ConfError with every fault of it."""
+    try:
+        return Study.model_validate(raw)
+    except ValidationError as error:
+        faults = [fault_line(raw, fault) for fault in error.errors()]
+        raise ConfError("\n".join([f"{source} is not a study that can run:", *faults])) from error
+
+
+def fault_line(raw: dict[str, Any], fault: Any) -> str:
+    """Say one pydantic fault as a person would: where, what value, what to do."""
+    where = ".".join(str(part) for part in fault["loc"]) or "study"
+    if fault["type"] == "extra_forbidden":
+        return f"  {where}: unknown key; {nearest(str(fault['loc'][-1]), known_keys(fault['loc'][:-1]))}"
+    if fault["type"] == "missing":
+        return f"  {where}: missing; give it a value"
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    value = fault.get("input")
+    shown = "" if isinstance(value, dict) else f" (it is {value!r})"
+    return f"  {where}: {message}{shown}"
+
+
+def known_keys(place: tuple[Any, ...]) -> list[str]:
+    """Return the keys that the section at ``place`` takes."""
+    model: Any = Study
+    for part in place:
+        if isinstance(part, int):
+            continue
+        annotation = model.model_fields[part].annotation
+        inner = [kind for kind in (annotation, *get_args(annotation)) if isinstance(kind, type)]
+        sections = [kind for kind in inner if issubclass(kind, BaseModel)]
+        if not sections:
+            break
+        model = sections[0]
+    return list(model.model_fields)

@@ -1,0 +1,240 @@
+"""What a study may say. Every field has a title, a default and a range, so that the same models make the UI's forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from explainers import get_explainer
+from metrics import get_metric
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """A part of a study: frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Cohort(Section):
+    """Which ICU stays take part."""
+
+    min_age: int = Field(18, ge=0, title="Youngest age", description="Years at admission.")
+    first_stay_only: bool = Field(True, title="First ICU stay of each hospital admission only")
+    window_hours: float = Field(12.0, gt=0, title="Observation window", description="Hours from ICU admission.")
+    gap_hours: float = Field(12.0, ge=0, title="Gap", description="A stay lasts at least window plus gap, in hours.")
+
+
+class Tokens(Section):
+    """How events become tokens."""
+
+    max_tokens: int = Field(150, ge=1, title="Longest sequence", description="Tokens, [CLS] not counted.")
+    keep: Literal["last", "first"] = Field("last", title="Which end of a longer window is kept")
+    min_count: int = Field(5, ge=1, title="Rarest code", description="Training occurrences that a code needs.")
+    rare: Literal["drop", "unk"] = Field("drop", title="What becomes of rarer codes")
+    abnormal_flag: bool = Field(False, title="Add a lab's abnormal flag to its code", description="MIMIC-III only.")
+    duplicates: Literal["collapse", "keep"] = Field(
+        "collapse", title="Repeated rows", description="What becomes of identical (stay, time, code) rows."
+    )
+    names: Literal["normalised", "as_written"] = Field(
+        "normalised", title="Item names", description="normalised: one case, single blanks. MEDS codes stay as written."
+    )
+
+
+class Split(Section):
+    """How patients are divided."""
+
+    test_share: Share = Field(0.2, title="Share of patients in the test part")
+    validation_share: Share = Field(0.1, title="Share of training patients held out for early stopping")
+    stratify: bool = Field(True, title="Stratify by label", description="By a patient's highest label.")
+    given: bool = Field(True, title="Use a given split", description="MEDS only: metadata/subject_splits.parquet.")
+
+
+class Synthetic(Section):
+    """The synthetic cohort's size."""
+
+    stays: int = Field(3000, ge=20, title="Stays")
+    min_events: int = Field(8, ge=1, title="Fewest events a stay")
+    max_events: int = Field(60, ge=1, title="Most events a stay")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.max_events < self.min_events:
+            raise ValueError(f"max_events is {self.max_events}, below min_events {self.min_events}; raise max_events")
+        return self
+
+
+class Data(Section):
+    """The data set, its cohort and its tokens."""
+
+    dataset: Literal["synthetic", "mimic3", "eicu", "meds"] = Field("synthetic", title="Data set")
+    path: Path | None = Field(None, title="Folder", description="Where the tables are; the synthetic cohort needs none.")
+    task: Literal["mortality", "los", "planted", "label"] = Field(
+        "planted",
+        title="Task",
+        description="mortality and los for mimic3 and eicu, planted for synthetic, label for meds.",
+    )
+    labels_path: Path | None = Field(None, title="Label file", description="MEDS only: a parquet of the label schema.")
+    los_days: float = Field(3.0, gt=0, title="Long stay", description="Days from which a stay counts as long (los).")
+    prescriptions: Literal["admission_day", "in_window"] = Field(
+        "admission_day",
+        title="MIMIC-III prescriptions",
+        description="They have dates only: start date on the admission day, or midnight of it inside the window.",
+    )
+    cancelled: Literal["drop", "keep"] = Field(
+        "drop", title="Cancelled orders", description="eICU: drugordercancelled. MIMIC-III: inputs that were rewritten."
+    )
+    nameless_drugs: Literal["hicl", "drop"] = Field(
+        "hicl", title="Drugs without a name", description="eICU only: hicl falls back to drughiclseqno."
+    )
+    memory_limit: str = Field(
+        "4GB", pattern=r"^[1-9]\d*(\.\d+)? ?(MB|GB)$", title="Memory", description="Of the extraction; more spills to disk."
+    )
+    threads: Count = Field(2, title="Threads", description="Of the extraction; the result is the same for any number.")
+    cohort: Cohort = Field(Cohort(), title="Cohort")
+    tokens: Tokens = Field(Tokens(), title="Tokens")
+    split: Split = Field(Split(), title="Split")
+    synthetic: Synthetic = Field(Synthetic(), title="Synthetic cohort")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        tasks = {"synthetic": ["planted"], "meds": ["label"]}.get(self.dataset, ["mortality", "los"])
+        if self.task not in tasks:
+            raise ValueError(f"data.task is {self.task!r}; for {self.dataset} it is one of: {', '.join(tasks)}")
+        if self.dataset != "synthetic" and self.path is None:
+            raise ValueError(f"data.path is missing; give the folder of the {self.dataset} tables (data.path=FOLDER)")
+        if self.dataset == "meds" and self.labels_path is None:
+            raise ValueError("data.labels_path is missing; give a parquet file or folder of the MEDS label schema")
+        return self
+
+
+class Model(Section):
+    """A BERT encoder and its training."""
+
+    heads: Count = Field(6, title="Attention heads")
+    layers: Count = Field(3, title="Hidden layers")
+    width: Count = Field(384, title="Hidden width")
+    feed_forward: Count = Field(1536, title="Feed-forward width")
+    dropout: float = Field(0.5, ge=0, lt=1, title="Dropout")
+    epochs: Count = Field(20, title="Most epochs")
+    patience: Count = Field(3, title="Epochs without a better validation loss before stopping")
+    batch_size: Count = Field(32, title="Training batch")
+    learning_rate: float = Field(1e-4, gt=0, title="Learning rate")
+    weight_decay: float = Field(0.01, ge=0, title="Weight decay")
+    warmup_share: float = Field(0.1, ge=0, lt=1, title="Share of steps that warm up")
+    class_weights: Literal["balanced", "none"] = Field(
+        "balanced", title="Class weights", description="balanced weighs the loss by inverse class frequency."
+    )
+    bootstrap: Count = Field(1000, title="Bootstrap draws", description="For the intervals of the test scores.")
+
+    @model_validator(mode="after")
+    def _divides(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"model.width {self.width} is not a multiple of model.heads {self.heads}")
+        return self
+
+
+class Method(Section):
+    """One explanation method with its options, as ``get_explainer`` takes them."""
+
+    method: str = Field(title="Method", description="A name that `ordeval list explainers` prints.")
+    label: str = Field("", title="Label", description="Its name in tables; by default made from the method's options.")
+    options: dict[str, Any] = Field({}, title="Options", description="The method's own options.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fold(cls, raw: Any) -> Any:
+        if isinstance(raw, str):
+            raw = {"method": raw}
+        if not isinstance(raw, dict):
+            return raw
+        known = {"method", "label", "options"}
+        folded = {key: value for key, value in raw.items() if key in known}
+        options = {key: value for key, value in raw.items() if key not in known}
+        return folded | {"options": {**raw.get("options", {}), **options}}
+
+    @model_validator(mode="after")
+    def _exists(self) -> Self:
+        explainer = get_explainer(self.method, **self.options)
+        if not self.label:
+            object.__setattr__(self, "label", explainer.label())
+        return self
+
+
+def default_methods() -> tuple[Method, ...]:
+    """Return the methods of a study that names none: the project's own, and chance to compare with."""
+    return (Method(method="ordshap"), Method(method="random"))
+
+
+class Explain(Section):
+    """What is explained, and how the work is cut."""
+
+    samples: Count = Field(50, title="Explained samples", description="Stays of the test part.")
+    output: Literal["probability", "log_probability", "logit"] = Field("probability", title="Explained output")
+    batch_tokens: Count | None = Field(None, title="Tokens a forward pass", description="None suits the device.")
+    shard_size: Count = Field(8, title="Samples a shard", description="A killed run loses at most one shard a worker.")
+    workers: Count = Field(1, title="Shards at a time")
+
+
+class Evaluate(Section):
+    """The metrics and their grid."""
+
+    metrics: tuple[str, ...] = Field(
+        (
+            "inc_auc",
+            "exc_auc",
+            "ins_auc",
+            "del_auc",
+            "inc_auc_fixed",
+            "exc_auc_fixed",
+            "ins_auc_fixed",
+            "del_auc_fixed",
+            "perm_auc",
+            "log_odds_drop",
+        ),
+        title="Metrics",
+    )
+    grid_step: int = Field(4, ge=1, le=100, title="Grid step", description="Percent of the players.")
+    permutations: Count = Field(10, title="Permutations", description="Paired: the same for all methods.")
+
+    @model_validator(mode="after")
+    def _exist(self) -> Self:
+        for name in self.metrics:
+            get_metric(name, grid_step=self.grid_step, permutations=self.permutations)
+        return self
+
+
+class Timing(Section):
+    """How cost is measured."""
+
+    samples: Count = Field(5, title="Timed samples", description="Each timed alone, after a warm-up.")
+
+
+class Study(Section):
+    """One study: data, model, explainers, metrics."""
+
+    name: str = Field(title="Name", description="Names the MLflow experiment.", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    seed: int = Field(0, ge=0, title="Seed")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", title="Device", description="auto takes CUDA if there is one.")
+    storage: Path = Field(Path("ordeval-store"), title="Storage", description="Folder of stage outputs on this machine.")
+    tracking_uri: str = Field("", title="MLflow tracking URI", description="Empty: sqlite in the storage folder.")
+    data: Data = Field(Data(), title="Data")
+    model: Model = Field(Model(), title="Model")
+    explainers: tuple[Method, ...] = Field(default_factory=default_methods, title="Explainers")
+    explain: Explain = Field(Explain(), title="Explain")
+    evaluate: Evaluate = Field(Evaluate(), title="Evaluate")
+    timing: Timing = Field(Timing(), title="Timing")
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> Self:
+        labels = [method.label for method in self.explainers]
+        twice = sorted({label for label in labels if labels.count(label) > 1})
+        if twice:
+            raise ValueError(f"two explainers are called {twice[0]!r}; give each its own label")
+        if not labels:
+            raise ValueError("explainers is empty; name at least one (ordeval list explainers)")
+        return self

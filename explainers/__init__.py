@@ -1,0 +1,8 @@
+"""Explanation methods over one batched game (see docs/architecture.md)."""
+
+from explainers.base import Explainer, Explanation
+from explainers.classifier import ClassifierGame
+from explainers.game import Game
+from explainers.registry import explainers, get_explainer
+
+__all__ = ["ClassifierGame", "Explainer", "Explanation", "Game", "explainers", "get_explainer"]

@@ -1,0 +1,73 @@
+"""Designs: which coalitions and arrangements a method evaluates, and with which weights."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from explainers.lazy import Lazy
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = Lazy("torch")
+
+
+def permutations(rng: np.random.Generator, rows: int, n: int) -> np.ndarray:
+    """Return (rows, n) uniform random permutations of 0..n-1."""
+    return rng.permuted(np.tile(np.arange(n), (rows, 1)), axis=1)
+
+
+def slots_of(arrangement: np.ndarray) -> np.ndarray:
+    """Return (rows, n): the slot of each player, ``pos_i(sigma) = sigma^{-1}(i)``.
+
+    >>> slots_of(np.array([[1, 2, 0]]))
+    array([[2, 0, 1]])
+    """
+    return np.argsort(arrangement, axis=1)
+
+
+def all_coalitions(n: int) -> np.ndarray:
+    """Return (2^n, n) boolean: every coalition, the empty one first, the full one last."""
+    return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
+
+
+def log_kernel(n: int) -> np.ndarray:
+    """Return log mu(s) for s = 1..n-1, ``mu(s) = (n-1) / (C(n,s) s (n-s))`` (Eq. 11, and KernelSHAP's kernel)."""
+    sizes = np.arange(1, n)
+    binomial = np.array([math.lgamma(n + 1) - math.lgamma(s + 1) - math.lgamma(n - s + 1) for s in sizes])
+    return math.log(max(n - 1, 1)) - binomial - np.log(sizes) - np.log(n - sizes)
+
+
+def size_probabilities(n: int) -> np.ndarray:
+    """Return the kernel's mass on each size 1..n-1, ``C(n,s) mu(s)`` normalised."""
+    sizes = np.arange(1, n)
+    mass = 1.0 / (sizes * (n - sizes))
+    return mass / mass.sum()
+
+
+def subsets_of_sizes(rng: np.random.Generator, sizes: np.ndarray, n: int) -> np.ndarray:
+    """Return (rows, n) boolean: a uniform random subset of each given size."""
+    ranks = slots_of(permutations(rng, len(sizes), n)) if len(sizes) else np.zeros((0, n), int)
+    return ranks < sizes[:, None]
+
+
+def paired_coalitions(rng: np.random.Generator, pairs: int, n: int) -> np.ndarray:
+    """Return (2 pairs, n): coalitions with sizes drawn from the kernel, each followed by its complement."""
+    sizes = rng.choice(np.arange(1, n), size=pairs, p=size_probabilities(n))
+    kept = subsets_of_sizes(rng, sizes, n)
+    return np.stack([kept, ~kept], axis=1).reshape(2 * pairs, n)
+
+
+def walk_coalitions(order: torch.Tensor) -> torch.Tensor:
+    """Return (walks, n+1, n) boolean: the coalition before each step of each walk, and the full one at the end.
+
+    Args:
+        order: (walks, n) the player that joins at each step.
+    """
+    walks, n = order.shape
+    rank = torch.empty_like(order)
+    rank.scatter_(1, order, torch.arange(n, device=order.device).expand(walks, n))
+    return rank[:, None, :] < torch.arange(n + 1, device=order.device)[None, :, None]
