@@ -1,0 +1,44 @@
+# ordeval: make run (the synthetic study), make test, make ui, make venv, make check, make docs
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+export DO_NOT_TRACK ?= true
+export MLFLOW_DISABLE_TELEMETRY ?= true
+export PREFECT_SERVER_ANALYTICS_ENABLED ?= false
+
+.PHONY: run test venv ui lint types docs check clean
+
+run: $(STAMP)
+	$(BIN)/ordeval run conf/synthetic.yaml
+
+test: $(STAMP)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+venv: $(STAMP)
+
+ui: $(STAMP)
+	@exec $(BIN)/ordeval ui
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+docs: $(STAMP)
+	$(BIN)/python -m tests.check_docs
+
+check: test lint types docs
+
+# torch goes first and from the constraints, by pip: a resolver that picks its own takes gigabytes of CUDA.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "ordeval needs Python 3.11 or newer")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) build *.egg-info

@@ -1,0 +1,1 @@
+"""The stages, as plain functions: preprocess, train, explain, evaluate, time, report."""

@@ -1,0 +1,154 @@
+"""From stage outputs to what a report shows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from conf.schema import Evaluate, Study
+from explainers import Explanation
+from tasks.evaluate import read_curves, read_scores
+from tasks.explain import read_explanation, read_target, test_rows
+from tasks.report import MethodView, SampleView, StudyResults
+from tasks.vocabulary import Vocabulary, read_vocabulary
+
+WITH_MATRIX = 10  # samples whose gamma matrix goes into the report: n^2 numbers each
+
+
+@dataclass(frozen=True)
+class MethodOutputs:
+    """Where one method's outputs are."""
+
+    label: str
+    explain: Path
+    evaluate: Path
+    timing: Path | None
+
+
+def gather(study: Study, data: Path, model: Path, methods: list[MethodOutputs], made: dict[str, str]) -> StudyResults:
+    """Return the results of a study whose stages are done.
+
+    Args:
+        study: the study.
+        data: preprocess output.
+        model: train output.
+        methods: one entry a method, in the order of the tables.
+        made: how it was made, by name, for the report's last section.
+    """
+    size, samples = study.explain.shard_size, study.explain.samples
+    rows = test_rows(data, samples)
+    stays = list(rows["stay"])
+    truth = data / "truth.json"
+    return StudyResults(
+        name=study.name,
+        dataset=study.data.dataset,
+        task=study.data.task,
+        scores=labelled(methods, lambda m: read_scores(m.evaluate, study.evaluate, size, stays)),
+        curves=labelled(methods, lambda m: read_curves(m.evaluate, study.evaluate, size, samples)),
+        timing=timings(methods),
+        model=read_json(model / "scores.json"),
+        audit=read_json(data / "audit.json"),
+        samples=sample_views(study, data, model, methods),
+        truth=read_json(truth) if truth.is_file() else None,
+        made=made | evaluate_facts(study.evaluate),
+    )
+
+
+def labelled(methods, read) -> pd.DataFrame:
+    """Return the methods' frames under each other, with a first column ``method``."""
+    frames = []
+    for method in methods:
+        frame = read(method)
+        frame.insert(0, "method", method.label)
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True)
+
+
+def timings(methods: list[MethodOutputs]) -> pd.DataFrame:
+    """Return the timing of the methods that were timed; no row where none was."""
+    timed = [method for method in methods if method.timing is not None]
+    if not timed:
+        return pd.DataFrame(columns=["method", "sample", "seconds", "evaluations", "peak_memory_mb"])
+    return labelled(timed, lambda method: pd.read_csv(method.timing / "timing.csv"))
+
+
+def sample_views(study: Study, data: Path, model: Path, methods: list[MethodOutputs]) -> list[SampleView]:
+    """Return every explained sample with each method's attributions."""
+    size = study.explain.shard_size
+    rows, vocabulary = test_rows(data, study.explain.samples), read_vocabulary(data)
+    predictions = pd.read_csv(model / "predictions.csv").set_index("stay")["probability"]
+    views = []
+    for index, row in enumerate(rows):
+        target = read_target(methods[0].explain, size, index)
+        positive = float(predictions[row["stay"]])
+        views.append(
+            SampleView(
+                sample=row["stay"],
+                names=[vocabulary.names[token] for token in row["tokens"]],
+                hours=np.asarray(row["hours"], dtype=np.float64),
+                label=int(row["label"]),
+                probability=positive if target == 1 else 1 - positive,
+                target=target,
+                attributions={
+                    m.label: method_view(read_explanation(m.explain, size, index), index < WITH_MATRIX) for m in methods
+                },
+            )
+        )
+    return views
+
+
+def method_view(explanation: Explanation, with_matrix: bool) -> MethodView:
+    """Return one sample's explanation as numpy arrays."""
+
+    def array(name: str) -> np.ndarray | None:
+        column = getattr(explanation, name)
+        return None if column is None else column[0].numpy()
+
+    value = array("value")
+    assert value is not None
+    return MethodView(value, array("position"), array("matrix") if with_matrix else None)
+
+
+def attribution_table(study: Study, data: Path, explain: Path) -> pd.DataFrame:
+    """Return one row a token of each explained sample: sample (keyed hash), slot, hour, code, value and positions."""
+    rows, vocabulary = test_rows(data, study.explain.samples), read_vocabulary(data)
+    frames = []
+    for index, row in enumerate(rows):
+        explanation = read_explanation(explain, study.explain.shard_size, index)
+        frames.append(token_rows(row, vocabulary, explanation))
+    return pd.concat(frames, ignore_index=True)
+
+
+def token_rows(row: dict, vocabulary: Vocabulary, explanation: Explanation) -> pd.DataFrame:
+    """Return one sample's rows of the attribution table."""
+    frame = pd.DataFrame(
+        {
+            "sample": row["stay"],
+            "slot": np.arange(1, len(row["tokens"]) + 1),
+            "hour": np.asarray(row["hours"], dtype=np.float64),
+            "code": [vocabulary.names[token] for token in row["tokens"]],
+            "value": explanation.value[0].numpy(),
+        }
+    )
+    for name in ("position", "position_ls"):
+        column = getattr(explanation, name)
+        if column is not None:
+            frame[name] = column[0].numpy()
+    return frame
+
+
+def evaluate_facts(evaluate: Evaluate) -> dict[str, str]:
+    """Return what the metrics were computed with, for people."""
+    return {
+        "grid": f"every {evaluate.grid_step} % of the tokens",
+        "permutations": f"{evaluate.permutations}, the same for all methods",
+    }
+
+
+def read_json(path: Path) -> dict:
+    """Return the content of a JSON file."""
+    return dict(json.loads(path.read_text(encoding="utf-8")))

@@ -1,0 +1,139 @@
+"""What a data set is to this stage: raw tables in, candidate stays and event queries out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import duckdb
+
+from explainers.registry import import_all, named_subclasses, nearest
+from tasks.preprocess.errors import DataError
+
+if TYPE_CHECKING:
+    from conf.schema import Data
+
+HOUR = 3_600_000_000
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a candidate stay leaves the cohort: a text for the audit and an SQL condition on ``candidates``."""
+
+    text: str
+    condition: str
+
+
+@dataclass(frozen=True)
+class Events:
+    """One raw table's events.
+
+    Attributes:
+        table: the table's name, for the audit and for ordering ties.
+        query: SQL with the columns key (whose windows the row may fall in), stay (NULL: any stay of the key), time
+            (microseconds on the clock of the stays' windows), code, and unusable (why the row is none, or NULL).
+        dates_only: the times are midnights of days whose hour is unknown.
+    """
+
+    table: str
+    query: str
+    dates_only: bool = False
+
+
+class Source(ABC):
+    """A data set; subclasses are found by ``name``, and their first docstring line is what ``ordeval list`` prints.
+
+    All times are integer microseconds on a clock of the data set's own, so that no boundary is ever rounded.
+    """
+
+    name: ClassVar[str]
+    has_abnormal_flag: ClassVar[bool] = False
+
+    def __init__(self, data: Data, seed: int = 0) -> None:
+        self.data = data
+        self.seed = seed
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise DataError where the raw files cannot be used; reads no more than headers and first blocks."""
+
+    @abstractmethod
+    def inputs(self) -> list[Path]:
+        """Return the raw files that are read, sorted."""
+
+    @abstractmethod
+    def open(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Make the raw tables views of ``connection``."""
+
+    @abstractmethod
+    def candidates(self) -> str:
+        """Return SQL with one row a stay: text stay, patient, key and given (its split, or NULL), label 0/1 or NULL,
+        and the times origin (hour 0), start and stop (the window, half open) and day (midnight before start);
+        further columns are for :meth:`reasons`.
+        """
+
+    @abstractmethod
+    def reasons(self) -> list[Reason]:
+        """Return why stays leave the cohort, in the order in which the reasons apply."""
+
+    @abstractmethod
+    def events(self) -> list[Events]:
+        """Return the queries for the events."""
+
+    def notes(self, connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
+        """Return further facts for the audit."""
+        return {}
+
+    def truth(self) -> dict[str, Any] | None:
+        """Return the planted effects, None for real data."""
+        return None
+
+
+@cache
+def sources() -> dict[str, type[Source]]:
+    """Return every data set by name: the classes in this folder's files."""
+    import_all("tasks.preprocess")
+    return named_subclasses(Source)
+
+
+def get_source(data: Data, seed: int = 0) -> Source:
+    """Return the data set that ``data`` names.
+
+    Raises:
+        DataError: unknown name, or an option that this data set cannot serve.
+    """
+    known = sources()
+    if data.dataset not in known:
+        raise DataError("unknown data set", repr(data.dataset), nearest(data.dataset, list(known)))
+    kind = known[data.dataset]
+    if data.tokens.abnormal_flag and not kind.has_abnormal_flag:
+        raise DataError(
+            "data.tokens.abnormal_flag is true", f"{data.dataset} has no such flag", "set it to false for this data set"
+        )
+    return kind(data, seed)
+
+
+def microseconds(hours: float) -> int:
+    """Return ``hours`` as whole microseconds."""
+    return round(hours * HOUR)
+
+
+MACROS = (
+    "ident(x) AS coalesce(CAST(TRY_CAST(x AS BIGINT) AS VARCHAR), trim(CAST(x AS VARCHAR)))",
+    "number(x) AS TRY_CAST(x AS DOUBLE)",
+    "moment(x) AS epoch_us(TRY_CAST(x AS TIMESTAMP))",
+    "minutes(x) AS CAST(round(TRY_CAST(x AS DOUBLE) * 60000000) AS BIGINT)",
+)
+CLEAN = {
+    "normalised": r"clean(x) AS nullif(lower(trim(regexp_replace(CAST(x AS VARCHAR), '\s+', ' ', 'g'))), '')",
+    "as_written": "clean(x) AS nullif(trim(CAST(x AS VARCHAR)), '')",
+}
+
+
+def define_macros(connection: duckdb.DuckDBPyConnection, names: str) -> None:
+    """Define the SQL functions of the queries: ident (an id however it is typed), number, moment, minutes, clean."""
+    for macro in (*MACROS, CLEAN[names]):
+        connection.execute(f"CREATE TEMP MACRO {macro}")

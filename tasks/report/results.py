@@ -1,0 +1,134 @@
+"""What a report is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+SCORE_COLUMNS = ("method", "metric", "sample", "score")
+CURVE_COLUMNS = ("method", "metric", "percent", "mean", "stderr", "samples")
+COST_COLUMNS = ("seconds", "evaluations", "peak_memory_mb")
+TIMING_COLUMNS = ("method", "sample", *COST_COLUMNS)
+
+
+@dataclass(frozen=True)
+class MethodView:
+    """One method's explanation of one sample with n events, float64.
+
+    Attributes:
+        value: (n,) value importance, Shapley value, or the method's attribution.
+        position: (n,) position importance per slot (the slope of gamma, Eq. 10); None where a method has none.
+        matrix: (n, n) gamma (Eq. 8), events x slots, NaN in cells without a draw; None where a method has none.
+    """
+
+    value: np.ndarray
+    position: np.ndarray | None = None
+    matrix: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class SampleView:
+    """One explained sample with n events, in time order.
+
+    Attributes:
+        sample: its keyed hash, never an identifier.
+        names: n event names.
+        hours: (n,) hours since the window's start.
+        label: the true class.
+        probability: what the model gives ``target`` on the untouched input.
+        target: the explained class.
+        attributions: one view a method.
+    """
+
+    sample: str
+    names: list[str]
+    hours: np.ndarray
+    label: int
+    probability: float
+    target: int
+    attributions: dict[str, MethodView]
+
+    def __post_init__(self) -> None:
+        n = len(self.names)
+        if len(self.hours) != n:
+            raise ValueError(f"sample {self.sample} has {n} event names and {len(self.hours)} hours; give one each")
+        for method, view in self.attributions.items():
+            wanted = {"value": (n,), "position": (n,), "matrix": (n, n)}
+            for part, shape in wanted.items():
+                array = getattr(view, part)
+                if array is not None and np.shape(array) != shape:
+                    raise ValueError(
+                        f"sample {self.sample}: {part} of {method} has shape {np.shape(array)}; "
+                        f"its {n} events need {shape}"
+                    )
+
+
+@dataclass(frozen=True)
+class StudyResults:
+    """Everything that a report shows.
+
+    Attributes:
+        name: the study's name.
+        dataset: the data set's name.
+        task: what the model predicts.
+        scores: columns method, metric, sample, score; one row a sample, NaN where a metric is undefined.
+        curves: columns method, metric, percent, mean, stderr, samples.
+        timing: columns method, sample, seconds, evaluations, peak_memory_mb; may have no row.
+        model: test scores of the model by name, with ``<name>_low`` and ``<name>_high`` where there is an interval.
+        audit: what preprocessing kept and dropped; nested mappings of names to numbers and texts.
+        samples: the explained samples; the first ones are drawn.
+        truth: the planted effects, ``{"codes": {code: {"kind", "value", "position"}}}``, on the logit of class 1;
+            None for real data.
+        made: how this was made, by name: git commit, versions, seeds, digests, device, output scale, ...
+    """
+
+    name: str
+    dataset: str
+    task: str
+    scores: pd.DataFrame
+    curves: pd.DataFrame
+    timing: pd.DataFrame
+    model: dict[str, float]
+    audit: dict
+    samples: list[SampleView]
+    truth: dict | None
+    made: dict[str, str]
+
+    def __post_init__(self) -> None:
+        check_columns("scores", self.scores, SCORE_COLUMNS)
+        check_columns("curves", self.curves, CURVE_COLUMNS)
+        if len(self.timing):
+            check_columns("timing", self.timing, TIMING_COLUMNS)
+        if self.scores.empty:
+            raise ValueError("scores has no row; evaluate at least one method before reporting")
+        twice = self.scores[self.scores.duplicated(["method", "metric", "sample"])]
+        if len(twice):
+            row = twice.iloc[0]
+            raise ValueError(
+                f"scores has two rows for method {row['method']!r}, metric {row['metric']!r} "
+                "and the same sample; give one row a sample"
+            )
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Return the methods in the study's order: as they come in ``scores``."""
+        return tuple(dict.fromkeys(self.scores["method"]))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Return the metrics in the study's order: as they come in ``scores``."""
+        return tuple(dict.fromkeys(self.scores["metric"]))
+
+    @property
+    def sample_count(self) -> int:
+        """Return how many samples were explained and scored."""
+        return int(self.scores["sample"].nunique())
+
+
+def check_columns(name: str, frame: pd.DataFrame, wanted: tuple[str, ...]) -> None:
+    """Raise ValueError where ``frame`` lacks one of the ``wanted`` columns."""
+    missing = [column for column in wanted if column not in frame.columns]
+    if missing:
+        raise ValueError(f"{name} lacks the column {missing[0]!r}; it needs: {', '.join(wanted)}")

@@ -1,0 +1,76 @@
+"""What an explanation costs: seconds, evaluations and memory, measured alone, warmed up, synchronised."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pandas as pd
+import psutil
+import torch
+
+from conf.schema import Method
+from explainers import get_explainer
+from tasks.explain import Subject, synchronise
+
+SAMPLING_SECONDS = 0.002
+MEBIBYTE = 2**20
+
+
+def time_method(subject: Subject, method: Method, samples: int, seed: int) -> pd.DataFrame:
+    """Time one method on the first samples, one at a time, after explaining the first one untimed.
+
+    The caller holds the device (``Store.lock("device")``): nothing else of this project runs on it meanwhile.
+
+    Args:
+        subject: model and samples.
+        method: the method and its options.
+        samples: how many samples are timed (at most those there are).
+        seed: of the draws.
+
+    Returns:
+        one row a sample: ``sample`` (keyed hash), ``seconds``, ``evaluations``, ``peak_memory_mb``: on CUDA the peak
+        of allocated memory above what was allocated before, else the peak of resident memory above the start's (MiB).
+    """
+    explainer = get_explainer(method.method, **method.options)
+    explainer.explain(subject.game(0), seed)
+    rows = []
+    for index in range(min(samples, len(subject.rows))):
+        game = subject.game(index)
+        synchronise(subject.model)
+        with peak_memory(game.device) as peak:
+            start = time.perf_counter()
+            explanation = explainer.explain(game, seed)
+            synchronise(subject.model)
+            seconds = time.perf_counter() - start
+        rows.append((subject.rows[index]["stay"], seconds, int(explanation.evaluations[0]), peak[0] / MEBIBYTE))
+    return pd.DataFrame(rows, columns=["sample", "seconds", "evaluations", "peak_memory_mb"])
+
+
+@contextmanager
+def peak_memory(device: torch.device) -> Iterator[list[float]]:
+    """Yield a list whose only entry is, after the block, the peak of memory above the start's, in bytes."""
+    peak = [0.0]
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        yield peak
+        peak[0] = float(torch.cuda.max_memory_allocated(device) - before)
+        return
+    process = psutil.Process()
+    before = process.memory_info().rss
+    finished = threading.Event()
+
+    def watch() -> None:
+        while not finished.wait(SAMPLING_SECONDS):
+            peak[0] = max(peak[0], float(process.memory_info().rss - before))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield peak
+    finally:
+        finished.set()
+        watcher.join()

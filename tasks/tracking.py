@@ -1,0 +1,249 @@
+"""All of MLflow: experiments, flat runs tied by tags, metrics in batches, and runs that died.
+
+Everything goes through one client with explicit run ids; the implicit active run is never used.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import platform
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from urllib.parse import urlparse
+
+import mlflow
+import pandas as pd
+import psutil
+from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, Run, RunTag, ViewType
+from mlflow.exceptions import MlflowException
+
+log = logging.getLogger(__name__)
+
+MOST_METRICS = 1000
+MOST_PARAMS = 100
+LONGEST_PARAM = 6000
+PACKAGES = ("ordeval", "torch", "transformers", "datasets", "captum", "scikit-learn", "mlflow", "prefect", "numpy")
+REACH_SECONDS = 10
+
+
+class TrackingError(RuntimeError):
+    """The tracking server cannot be used; the message says which and what to do."""
+
+
+@dataclass(frozen=True)
+class Tracker:
+    """One study's experiment on one tracking server."""
+
+    client: mlflow.MlflowClient
+    uri: str
+    experiment_id: str
+    tags: Mapping[str, str]
+
+    @classmethod
+    def connect(cls, uri: str, storage: Path, study: str, tags: Mapping[str, str]) -> Tracker:
+        """Return the tracker of ``study``; makes database and experiment once, and closes runs whose process died.
+
+        Args:
+            uri: MLflow tracking URI; empty is a sqlite database in ``storage``.
+            storage: folder for that database and its artifacts.
+            study: name of the experiment.
+            tags: set on every run that this tracker starts.
+
+        Raises:
+            TrackingError: the server cannot be reached or refuses.
+        """
+        uri = uri or f"sqlite:///{storage.resolve()}/mlflow.db"
+        reach(uri)
+        client = mlflow.MlflowClient(uri, registry_uri=uri)
+        try:
+            tracker = cls(client, uri, experiment_id(client, uri, storage, study), dict(tags))
+        except MlflowException as error:
+            raise TrackingError(f"MLflow at {shown(uri)} refused: {error}; check tracking_uri") from error
+        tracker.sweep()
+        return tracker
+
+    @contextmanager
+    def run(self, name: str, tags: Mapping[str, str], run_id: str = "") -> Iterator[str]:
+        """Start a run, or go on with ``run_id``; close it as FINISHED, FAILED (an error) or KILLED (a signal)."""
+        if run_id:
+            self.client.update_run(run_id, status="RUNNING")
+            self.set_tags(run_id, {**process_tags(), **tags})
+        else:
+            merged = {**environment_tags(), **process_tags(), **self.tags, **tags}
+            run_id = self.client.create_run(self.experiment_id, run_name=name, tags=merged).info.run_id
+        status = "KILLED"
+        try:
+            yield run_id
+            status = "FINISHED"
+        except Exception as error:
+            status = "FAILED"
+            self.set_tags(run_id, {"error": f"{type(error).__name__}: {error}"[:1000]})
+            raise
+        finally:
+            self.client.set_terminated(run_id, status)
+
+    def set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
+        """Set tags on a run."""
+        self.client.log_batch(run_id, tags=[RunTag(key, str(value)) for key, value in tags.items()])
+
+    def params(self, run_id: str, params: Mapping[str, object]) -> None:
+        """Log params; values over the server's limit are cut with an ellipsis (the conf artifact has them whole)."""
+        entries = [Param(key, cut(str(value))) for key, value in params.items()]
+        for start in range(0, len(entries), MOST_PARAMS):
+            self.client.log_batch(run_id, params=entries[start : start + MOST_PARAMS])
+
+    def metrics(self, run_id: str, metrics: Mapping[str, float], step: int = 0) -> None:
+        """Log metrics in batches; what is not finite is left out and named in the tag ``not_finite``."""
+        self.metric_rows(run_id, [(name, value, step) for name, value in metrics.items()])
+
+    def metric_rows(self, run_id: str, rows: list[tuple[str, float, int]]) -> None:
+        """Log (name, value, step) rows in batches; what is not finite is left out and named in ``not_finite``."""
+        now = int(time.time() * 1000)
+        finite = [Metric(name, float(value), now, step) for name, value, step in rows if math.isfinite(value)]
+        skipped = {f"{name}@{step}" if step else name for name, value, step in rows if not math.isfinite(value)}
+        for start in range(0, len(finite), MOST_METRICS):
+            self.client.log_batch(run_id, metrics=finite[start : start + MOST_METRICS])
+        if skipped:
+            before = self.client.get_run(run_id).data.tags.get("not_finite", "")
+            named = skipped | set(filter(None, before.split(", ")))
+            self.set_tags(run_id, {"not_finite": cut(", ".join(sorted(named)))})
+
+    def artifact(self, run_id: str, path: Path, folder: str | None = None) -> None:
+        """Log a file, or everything in a folder."""
+        if path.is_dir():
+            self.client.log_artifacts(run_id, str(path), folder)
+        else:
+            self.client.log_artifact(run_id, str(path), folder)
+
+    def table(self, run_id: str, frame: pd.DataFrame, name: str) -> None:
+        """Log a data frame as a CSV artifact called ``name``."""
+        self.client.log_text(run_id, frame.to_csv(index=False), name)
+
+    def json(self, run_id: str, content: object, name: str) -> None:
+        """Log JSON as an artifact called ``name``."""
+        self.client.log_dict(run_id, content, name)
+
+    def dataset(self, run_id: str, name: str, digest: str, context: str) -> None:
+        """Log an input data set by name and digest; its place on this machine is not told."""
+        described = Dataset(name=name, digest=digest, source_type="local", source="{}")
+        self.client.log_inputs(run_id, [DatasetInput(described, [InputTag("mlflow.data.context", context)])])
+
+    def find(self, **tags: str) -> Run | None:
+        """Return the newest run of this experiment that has all ``tags``."""
+        wanted = " and ".join(f"tags.`{key}` = '{value}'" for key, value in tags.items())
+        runs = self.client.search_runs([self.experiment_id], wanted, max_results=1, order_by=["start_time DESC"])
+        return runs[0] if runs else None
+
+    def get(self, run_id: str) -> Run:
+        """Return a run.
+
+        Raises:
+            TrackingError: there is none with this id.
+        """
+        try:
+            return self.client.get_run(run_id)
+        except MlflowException as error:
+            raise TrackingError(f"no run {run_id!r} at {shown(self.uri)}; copy the id from the MLflow UI") from error
+
+    def make_latest(self, run_id: str, label: str, seed: int) -> None:
+        """Tag ``run_id`` as its method's latest row, and take the tag from the rows that it replaces."""
+        wanted = f"tags.stage = 'method' and tags.method = '{label}' and tags.seed = '{seed}' and tags.latest = 'true'"
+        for run in self.client.search_runs([self.experiment_id], wanted):
+            if run.info.run_id != run_id:
+                self.set_tags(run.info.run_id, {"latest": "false"})
+        self.set_tags(run_id, {"latest": "true"})
+
+    def sweep(self) -> None:
+        """Close this machine's runs that are RUNNING in no living process."""
+        here = f"attributes.status = 'RUNNING' and tags.host = '{socket.gethostname()}'"
+        for run in self.client.search_runs([self.experiment_id], here, run_view_type=ViewType.ACTIVE_ONLY):
+            tags = run.data.tags
+            if not alive(tags.get("pid", ""), tags.get("pid_started", "")):
+                self.set_tags(run.info.run_id, {"error": "its process ended without closing it"})
+                self.client.set_terminated(run.info.run_id, "KILLED")
+                log.warning("run %s was left RUNNING by a process that is gone; marked KILLED", run.info.run_name)
+
+
+def reach(uri: str) -> None:
+    """Raise TrackingError where a server URI does not answer, before any long work."""
+    parsed = urlparse(uri)
+    if parsed.scheme in ("http", "https"):
+        port = parsed.port or (443 if parsed.scheme == "https" else 80)
+        try:
+            socket.create_connection((parsed.hostname or "", port), timeout=REACH_SECONDS).close()
+        except OSError as error:
+            raise TrackingError(
+                f"no MLflow server answers at {shown(uri)} ({error}); start it, or set tracking_uri (empty: local sqlite)"
+            ) from error
+
+
+def shown(uri: str) -> str:
+    """Return a URI without the user and password in it."""
+    parsed = urlparse(uri)
+    return parsed._replace(netloc=parsed.netloc.rpartition("@")[2]).geturl() if parsed.netloc else uri
+
+
+def experiment_id(client: mlflow.MlflowClient, uri: str, storage: Path, study: str) -> str:
+    """Return the experiment's id; made if there is none. Artifacts lie beside a local database."""
+    found: Experiment | None = client.get_experiment_by_name(study)
+    if found is not None and found.lifecycle_stage != "active":
+        raise TrackingError(f"experiment {study!r} is deleted in MLflow; restore it there, or give the study another name")
+    if found is not None:
+        return str(found.experiment_id)
+    place = (storage.resolve() / "mlflow-artifacts").as_uri() if uri.startswith("sqlite") else None
+    try:
+        return str(client.create_experiment(study, artifact_location=place))
+    except MlflowException:
+        made = client.get_experiment_by_name(study)
+        if made is None:
+            raise
+        return str(made.experiment_id)
+
+
+def alive(pid: str, started: str) -> bool:
+    """Return whether the process that started a run still lives (a reused process id does not count)."""
+    try:
+        return abs(psutil.Process(int(pid)).create_time() - float(started)) < 2
+    except (psutil.Error, ValueError):
+        return False
+
+
+def process_tags() -> dict[str, str]:
+    """Return tags that tell which process writes to a run."""
+    process = psutil.Process()
+    return {"host": socket.gethostname(), "pid": str(process.pid), "pid_started": f"{process.create_time():.2f}"}
+
+
+@cache
+def environment_tags() -> dict[str, str]:
+    """Return tags that tell the code and the software behind a run."""
+    tags = {f"version.{name}": version(name) for name in PACKAGES}
+    tags |= {"version.python": platform.python_version(), "git_commit": git_commit(), "mlflow.user": "ordeval"}
+    return tags
+
+
+def git_commit() -> str:
+    """Return the commit of the code, with ``+changes`` where it has been edited; "none" outside a checkout."""
+    here = Path(__file__).resolve().parent
+    command = ["git", "-C", str(here), "describe", "--always", "--dirty=+changes", "--abbrev=40", "--exclude=*"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
+    return answer.stdout.strip() or "none"
+
+
+def cut(text: str) -> str:
+    """Return ``text`` within the server's limit."""
+    return text if len(text) <= LONGEST_PARAM else text[: LONGEST_PARAM - 1] + "…"
+
+
+def experiment_link(tracker: Tracker) -> str:
+    """Return the fragment of the MLflow UI that opens on this study's runs."""
+    return f"#/experiments/{tracker.experiment_id}/runs?workflowType=machine_learning"

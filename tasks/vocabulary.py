@@ -1,0 +1,26 @@
+"""The vocabulary that preprocessing writes: names of tokens, and the special ones."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+VOCABULARY = "vocabulary.json"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Names by token id, and the special tokens' ids."""
+
+    names: tuple[str, ...]
+    pad: int
+    cls: int
+    mask: int
+    unk: int
+
+
+def read_vocabulary(folder: Path) -> Vocabulary:
+    """Return the vocabulary of a preprocess output."""
+    raw = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))
+    return Vocabulary(tuple(raw["tokens"]), **raw["special"])
