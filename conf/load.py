@@ -31,8 +31,8 @@ def load_study(path: Path, overrides: list[str] | None = None) -> Study:
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return the mapping in the YAML file at ``path``."""
     if not path.is_file():
-        near = nearest(path.name, sorted(file.name for file in path.parent.glob("*.yaml"))) if path.parent.is_dir() else ""
-        raise ConfError(f"no study at {path}: {near or 'give the path of a YAML file'}")
+        there = sorted(file.name for file in path.parent.glob("*.yaml"))
+        raise ConfError(f"no study at {path}: {nearest(path.name, there) if there else 'give the path of a YAML file'}")
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -92,7 +92,10 @@ class Data(Section):
         "hicl", title="Drugs without a name", description="eICU only: hicl falls back to drughiclseqno."
     )
     memory_limit: str = Field(
-        "4GB", pattern=r"^[1-9]\d*(\.\d+)? ?(MB|GB)$", title="Memory", description="Of the extraction; more spills to disk."
+        "4GB",
+        pattern=r"^[1-9]\d*(\.\d+)? ?(MB|GB)$",
+        title="Memory of the extraction",
+        description="What needs more spills to disk.",
     )
     threads: Count = Field(2, title="Threads", description="Of the extraction; the result is the same for any number.")
     cohort: Cohort = Field(Cohort(), title="Cohort")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -132,6 +133,7 @@ def start(module: str, name: str, conf: Path, overrides: list[str] | None, **par
         return load_study(conf, overrides)
 
     study = guarded(checked)
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
 
     def work() -> None:
         import importlib

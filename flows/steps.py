@@ -61,7 +61,7 @@ def preprocess_made(context: Context) -> dict[str, Any]:
     preprocessing.check(data)
     raw = {path.name: context.store.file_digest(path) for path in preprocessing.inputs(data)}
     return {
-        "conf": data.model_dump(mode="json", exclude={"path", "labels_path"}),
+        "conf": data.model_dump(mode="json", exclude={"path", "labels_path", "memory_limit", "threads"}),
         "inputs": {"raw": raw},
         "seed": context.study.seed,
         "code": code_digest("tasks.preprocess", type(get_source(data)).__module__),

@@ -125,6 +125,10 @@ class ModelClock:
         self.lock = threading.Lock()
         self.here = threading.local()
 
+    def __deepcopy__(self, memo: dict) -> ModelClock:
+        """Stay one clock when a gradient method copies the model: its copies report here too."""
+        return self
+
     def __enter__(self) -> ModelClock:
         self.handles = [
             self.model.register_forward_pre_hook(self._start, with_kwargs=True),

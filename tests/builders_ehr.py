@@ -39,10 +39,17 @@ def write_tables(folder: Path, tables: Tables, suffix: str = ".csv", upper: bool
         path = folder / ((name.upper() if upper else name) + suffix)
         fields = {column: column.upper() if upper else column for column in header}
         if suffix == ".parquet":
-            pq.write_table(pa.table({fields[c]: [row[c] for row in turned] for c in header}), path)
+            cells = {fields[c]: [None if row[c] == "" else row[c] for row in turned] for c in header}
+            pq.write_table(pa.table({name: as_pandas_would(column) for name, column in cells.items()}), path)
         else:
             write_csv(path, list(fields.values()), [[row[c] for c in header] for row in turned])
     return folder
+
+
+def as_pandas_would(column: list) -> pa.Array:
+    """Return whole numbers with gaps as doubles, as pandas writes them."""
+    array = pa.array(column)
+    return array.cast(pa.float64()) if pa.types.is_integer(array.type) and array.null_count else array
 
 
 def write_csv(path: Path, header: list[str], rows: list[list]) -> None:
@@ -102,7 +109,9 @@ def mimic_tables(icustays: list[dict], labs: list[tuple], background: int = 20, 
     seen = [(patient, DAY + timedelta(hours=1 + k), k) for patient in names for k in range(len(LABS))]
     people = {s["subject_id"]: s["dob"] for s in stays}
     admissions = {s["hadm_id"]: s for s in stays}
-    inputs = [{"subject_id": p, "icustay_id": p + 800_000, "itemid": 9, "charttime": DAY + timedelta(hours=2)} for p in names]
+    inputs = [
+        {"subject_id": p, "icustay_id": p + 800_000, "itemid": 9, "charttime": DAY + timedelta(hours=2)} for p in names
+    ]
     return {
         "patients": [{"subject_id": p, "dob": dob} for p, dob in people.items()],
         "admissions": [

@@ -24,7 +24,9 @@ def left_after(audit, start):
 
 def check_privacy(out, identifiers):
     parts = datasets.load_from_disk(str(out / "dataset"))
-    assert {row["stay"] for part in parts.values() for row in part.select_columns(["stay"])} <= set(map(hashed, identifiers))
+    assert {row["stay"] for part in parts.values() for row in part.select_columns(["stay"])} <= set(
+        map(hashed, identifiers)
+    )
     texts = [(out / name).read_text() for name in ("audit.json", "audit.md", "vocabulary.json")]
     assert not [text for text in texts for one in identifiers if len(one) > 5 and one in text]
 

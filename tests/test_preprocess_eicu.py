@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders_ehr import drug, dropped, eicu_stay, eicu_tables, hashed, rows, run, sequences, settings, write_tables
+from tests.builders_ehr import (
+    dropped,
+    drug,
+    eicu_stay,
+    eicu_tables,
+    hashed,
+    rows,
+    run,
+    sequences,
+    settings,
+    write_tables,
+)
 
 
 def extract(tmp_path, stays, labs, drugs=(), **options):

@@ -29,7 +29,9 @@ def write_meds(folder, events=(), labels=(), splits=None, background=20):
         schema = pa.schema([("subject_id", pa.int64()), ("time", pa.timestamp("us")), ("code", pa.string())])
         write(folder / "data" / f"part{place}" / "0.parquet", pa.table(columns, schema=schema))
     told = [(s, WHEN, bool(s % 2)) for s in subjects] + list(labels)
-    schema = pa.schema([("subject_id", pa.int64()), ("prediction_time", pa.timestamp("us")), ("boolean_value", pa.bool_())])
+    schema = pa.schema(
+        [("subject_id", pa.int64()), ("prediction_time", pa.timestamp("us")), ("boolean_value", pa.bool_())]
+    )
     columns = dict(zip(schema.names, map(list, zip(*told, strict=True)), strict=True))
     write(folder / "labels" / "0.parquet", pa.table(columns, schema=schema))
     if splits:
@@ -90,6 +92,12 @@ def test_validation_is_cut_from_train_where_there_is_no_tuning(tmp_path):
     assert {part: facts["patients"] for part, facts in audit["split"]["parts"].items()} == {
         "train": 14, "validation": 2, "test": 4,
     }  # fmt: skip
+
+
+def test_given_split_without_held_out(tmp_path):
+    data = write_meds(tmp_path, splits={900_000 + i: ["train", "tuning"][i % 4 // 2] for i in range(20)})
+    with pytest.raises(DataError, match=r"the test part is empty: train: 5 stays .*data.split.given=false"):
+        run(data, tmp_path / "out")
 
 
 def test_contradicting_labels_leave(tmp_path):

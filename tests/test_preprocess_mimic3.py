@@ -7,8 +7,19 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.builders_ehr import (
-    DAY, dropped, hashed, mimic_input, mimic_stay, mimic_tables, prescription, rows, run, sequences, settings, write_tables,
-)  # fmt: skip
+    DAY,
+    dropped,
+    hashed,
+    mimic_input,
+    mimic_stay,
+    mimic_tables,
+    prescription,
+    rows,
+    run,
+    sequences,
+    settings,
+    write_tables,
+)
 
 P = 300_000
 STAY = str(P + 800_000)
@@ -53,7 +64,9 @@ def test_inputs_need_the_stay_and_the_time(tmp_path):
         "cancelled order (rewritten)": 1,
         "outside every window of the cohort": 2,
     }
-    _, found = extract(tmp_path / "kept", [mimic_stay(P)], [(P, at(5), 0)], {"cancelled": "keep"}, inputevents_mv=inputs)
+    _, found = extract(
+        tmp_path / "kept", [mimic_stay(P)], [(P, at(5), 0)], {"cancelled": "keep"}, inputevents_mv=inputs
+    )
     assert found[hashed(STAY)] == ["LAB//sodium", "INF//norepinephrine", "INF//norepinephrine"]
 
 

@@ -18,12 +18,12 @@ from tests.builders_ehr import run, sequences
 @pytest.fixture(scope="module")
 def cohort(tmp_path_factory):
     out = tmp_path_factory.mktemp("synthetic") / "out"
-    audit = run(Data(synthetic={"stays": 1500}), out)
+    audit = run(Data(synthetic={"stays": 800}), out)
     return audit, out
 
 
 def test_shape(cohort):
-    audit, out = cohort
+    audit, _ = cohort
     lengths = audit["events_per_stay"]
     assert (lengths["min"], lengths["max"]) == (8, 60)
     assert lengths == audit["tokens_per_stay"]
@@ -96,14 +96,17 @@ def brute_force_gamma(codes: list[str]) -> np.ndarray:
     n = len(codes)
     total, count = np.zeros((n, n)), np.zeros((n, n))
     for arrangement in itertools.permutations(range(n)):
-        for i in range(n):
-            slot = arrangement.index(i)
-            total[i, slot] += np.mean([
-                worth(codes, arrangement, order[: order.index(i) + 1]) - worth(codes, arrangement, order[: order.index(i)])
-                for order in itertools.permutations(range(n))
-            ])  # fmt: skip
+        for i, slot in enumerate(np.argsort(arrangement)):
+            total[i, slot] += np.mean(
+                [gain(codes, arrangement, order, i) for order in itertools.permutations(range(n))]
+            )
             count[i, slot] += 1
     return total / count
+
+
+def gain(codes: list[str], arrangement: tuple[int, ...], order: tuple[int, ...], i: int) -> float:
+    place = order.index(i)
+    return worth(codes, arrangement, order[: place + 1]) - worth(codes, arrangement, order[:place])
 
 
 def worth(codes: list[str], arrangement: tuple[int, ...], kept: tuple[int, ...]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ def page(audit: Mapping[str, Any]) -> str:
         f"# Audit of {audit['dataset']}, task {audit['task']}, seed {audit['seed']}",
         "No identifier of a patient or stay is on this page.",
         "## Stays",
-        f"{audit['cohort']['stays_in']} read, {audit['cohort']['stays_out']} kept; the first reason that fits a stay counts.",
+        f"{audit['cohort']['stays_in']} read, {audit['cohort']['stays_out']} kept; the first reason that fits counts.",
         table(["reason to leave", "dropped", "left"], [list(step.values()) for step in audit["cohort"]["steps"]]),
         "## Rows of each table",
         *(table_section(name, facts) for name, facts in audit["tables"].items()),
@@ -31,7 +31,7 @@ def page(audit: Mapping[str, Any]) -> str:
         ]),
         bullets(event_facts(audit)),
         "## Parts",
-        f"Patients divided: {audit['split']['origin']}. Patients in two parts: {audit['split']['patients_in_two_parts']}.",
+        f"Divided: {audit['split']['origin']}. Patients in two parts: {audit['split']['patients_in_two_parts']}.",
         table(["part", "patients", "stays", "class 0", "class 1", "share of class 1"], [
             [part, facts["patients"], facts["stays"], *facts["labels"].values(), facts["positive_share"]]
             for part, facts in audit["split"]["parts"].items()
@@ -69,8 +69,7 @@ def bullets(facts: Mapping[str, Any]) -> str:
     return "\n".join(f"- {name}: {value}" for name, value in facts.items())
 
 
-def table(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+def table(header: list[str], rows: list[list[Any]]) -> str:
     """Return a Markdown table."""
-    lines = [list(header), *rows]
-    lines.insert(1, ["---"] * len(lines[0]))
+    lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)

@@ -92,16 +92,16 @@ def collect_table(connection: duckdb.DuckDBPyConnection, events: Events, data: D
     out = number(connection, "SELECT count(*) FROM found")
     reasons = {reason: count for reason, count in sorted(usable.items(), key=str) if reason is not None}
     reasons["outside every window of the cohort"] = usable.get(None, 0) - out
-    connection.execute(
-        "CREATE OR REPLACE TEMP TABLE found AS SELECT time, code, unnest(windows) AS w FROM found"
-    )
+    connection.execute("CREATE OR REPLACE TEMP TABLE found AS SELECT time, code, unnest(windows) AS w FROM found")
     audit: Audit = {"rows": rows, "dropped": reasons, "rows_out": out}
     if events.dates_only:
         audit["dates_only"] = settle_dates(connection, data)
     connection.execute(
         f"INSERT INTO hits SELECT w.stay, {literal(events.table)}, greatest(time - w.origin, 0), code FROM found"
     )
-    return audit | {"events": number(connection, f"SELECT count(*) FROM hits WHERE table_name = {literal(events.table)}")}
+    return audit | {
+        "events": number(connection, f"SELECT count(*) FROM hits WHERE table_name = {literal(events.table)}")
+    }
 
 
 def settle_dates(connection: duckdb.DuckDBPyConnection, data: Data) -> Audit:
@@ -155,6 +155,7 @@ def per_stay(connection: duckdb.DuckDBPyConnection, table: str) -> Audit:
     """Return quantiles of the rows a stay has in ``table``."""
     points = [0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0]
     names = ["min", "p05", "p25", "median", "p75", "p95", "max"]
-    query = f"SELECT quantile_disc(n, {points}), avg(n) FROM (SELECT count(*) AS n FROM {table} SEMI JOIN stays USING (stay) GROUP BY stay)"
+    counts = f"SELECT count(*) AS n FROM {table} SEMI JOIN stays USING (stay) GROUP BY stay"
+    query = f"SELECT quantile_disc(n, {points}), avg(n) FROM ({counts})"
     quantiles, mean = connection.execute(query).fetchall()[0]
     return dict(zip(names, quantiles, strict=True)) | {"mean": round(mean, 2)}

@@ -23,6 +23,7 @@ class Eicu(IcuSource):
     name = "eicu"
 
     def required(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the columns that the queries below read."""
         return {
             "patient": (
                 "patientunitstayid", "patienthealthsystemstayid", "uniquepid", "age", "unitvisitnumber",
@@ -37,6 +38,7 @@ class Eicu(IcuSource):
         }  # fmt: skip
 
     def stays(self) -> str:
+        """Return the query for the raw stays."""
         return """
             WITH p AS (
                 SELECT ident(patientunitstayid) AS stay, trim(CAST(uniquepid AS VARCHAR)) AS patient,
@@ -57,6 +59,7 @@ class Eicu(IcuSource):
             FROM outcome"""
 
     def events(self) -> list[Events]:
+        """Return one query a table."""
         hicl = "'hicl ' || nullif(ident(drughiclseqno), '')" if self.data.nameless_drugs == "hicl" else "NULL"
         cancelled = "lower(trim(drugordercancelled)) = 'yes'" if self.data.cancelled == "drop" else "false"
         medication = f"coalesce(clean(drugname), {hicl})"
@@ -67,6 +70,7 @@ class Eicu(IcuSource):
         ]
 
     def notes(self, connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
+        """Count the events that were named by their HICL number."""
         found = connection.execute("SELECT count(*) FROM events WHERE code LIKE 'MED//hicl %'").fetchall()
         return {"medication events named by their HICL number": found[0][0]}
 

@@ -31,17 +31,21 @@ class IcuSource(Source):
         return find_tables(self.data.path, self.required())
 
     def check(self) -> None:
+        """Raise DataError where a file is missing or does not fit."""
         self.tables()
 
     def inputs(self) -> list[Path]:
+        """Return the files, sorted."""
         return sorted(table.path for table in self.tables())
 
     def open(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Make the files views."""
         for table in self.tables():
             with reading(table.path.name):
                 create_view(connection, table)
 
     def candidates(self) -> str:
+        """Return the query for the stays with windows and labels."""
         window = microseconds(self.data.cohort.window_hours)
         long_stay = microseconds(24 * self.data.los_days)
         label = "died" if self.data.task == "mortality" else f"left_at - admitted >= {long_stay}"
@@ -52,6 +56,7 @@ class IcuSource(Source):
             FROM ({self.stays()})"""
 
     def reasons(self) -> list[Reason]:
+        """Return the reasons in the order in which they apply."""
         cohort = self.data.cohort
         least = cohort.window_hours + cohort.gap_hours
         reasons = [

@@ -39,6 +39,7 @@ class Meds(Source):
         }
 
     def check(self) -> None:
+        """Raise DataError where a file is missing or does not fit."""
         files = self.files()
         for path in files["data"]:
             check_schema(path, DataSchema, {"time": pa.types.is_timestamp})
@@ -50,9 +51,11 @@ class Meds(Source):
             check_schema(path, SubjectSplitSchema, {})
 
     def inputs(self) -> list[Path]:
+        """Return the files, sorted."""
         return sorted(path for paths in self.files().values() for path in paths)
 
     def open(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Make the files views."""
         for name, paths in self.files().items():
             source = ", ".join(literal(path) for path in paths)
             empty = "SELECT NULL::VARCHAR AS subject_id, NULL::VARCHAR AS split WHERE false"
@@ -60,6 +63,7 @@ class Meds(Source):
             connection.execute(f"CREATE TEMP VIEW meds_{name} AS {scan}")
 
     def candidates(self) -> str:
+        """Return the query for the stays with windows and labels."""
         window = microseconds(self.data.cohort.window_hours)
         return f"""
             WITH l AS (
@@ -77,6 +81,7 @@ class Meds(Source):
             FROM l LEFT JOIN s ON s.subject = l.patient"""
 
     def reasons(self) -> list[Reason]:
+        """Return the reasons in the order in which they apply."""
         reasons = [
             Reason("no subject or prediction time", "stay IS NULL"),
             Reason("contradicting labels at one time", "disputed"),
@@ -87,11 +92,13 @@ class Meds(Source):
         return reasons
 
     def events(self) -> list[Events]:
+        """Return one query a table."""
         return [
             Events(
                 "data",
                 """SELECT ident(subject_id) AS key, NULL::VARCHAR AS stay, epoch_us("time") AS time, code,
-                    CASE WHEN "time" IS NULL THEN 'static fact (no time)' WHEN code IS NULL THEN 'no code' END AS unusable
+                    CASE WHEN "time" IS NULL THEN 'static fact (no time)'
+                        WHEN code IS NULL THEN 'no code' END AS unusable
                 FROM meds_data""",
             )
         ]
@@ -114,11 +121,14 @@ def check_schema(path: Path, schema: type, kinds: dict) -> None:
         raise unreadable(path, "not a parquet file") from None
     except (SchemaValidationError, TableValidationError) as error:
         raise DataError(
-            f"not a MEDS {schema.__name__}", f"{path.name}: {error}; it has {', '.join(found.names)}", "mend the columns"
+            f"not a MEDS {schema.__name__}",
+            f"{path.name}: {error}; it has {', '.join(found.names)}",
+            "mend the columns",
         ) from None
     for column, fits in ({"subject_id": pa.types.is_integer} | kinds).items():
         if not fits(found.field(column).type):
             raise DataError(
-                f"not a MEDS {schema.__name__}", f"{path.name}: {column} is {found.field(column).type}",
+                f"not a MEDS {schema.__name__}",
+                f"{path.name}: {column} is {found.field(column).type}",
                 f"write it as {schema.schema().field(column).type}",  # type: ignore[attr-defined]
             )

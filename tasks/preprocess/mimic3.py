@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from tasks.preprocess.icu import IcuSource
 from tasks.preprocess.source import Events
-
-TIMELESS = "CASE WHEN {time} IS NULL THEN 'no time' WHEN {name} IS NULL THEN 'no name' END"
 
 
 class Mimic3(IcuSource):
@@ -24,6 +23,7 @@ class Mimic3(IcuSource):
     has_abnormal_flag = True
 
     def required(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the columns that the queries below read."""
         flag = ("flag",) if self.data.tokens.abnormal_flag else ()
         return {
             "patients": ("subject_id", "dob"),
@@ -38,6 +38,7 @@ class Mimic3(IcuSource):
         }
 
     def stays(self) -> str:
+        """Return the query for the raw stays."""
         return """
             WITH a AS (
                 SELECT ident(hadm_id) AS hadm, moment(dischtime) AS dischtime, moment(deathtime) AS deathtime,
@@ -55,40 +56,57 @@ class Mimic3(IcuSource):
             FROM i LEFT JOIN a ON a.hadm = i.hadm LEFT JOIN p ON p.subject = i.patient"""
 
     def events(self) -> list[Events]:
+        """Return one query a table."""
         flag = "CASE WHEN lower(trim(flag)) = 'abnormal' THEN '//abnormal' ELSE '' END"
         suffix = flag if self.data.tokens.abnormal_flag else "''"
         rewritten = "lower(trim(statusdescription)) = 'rewritten'" if self.data.cancelled == "drop" else "false"
         return [
-            Events("labevents", dictionary_query("labevents", "d_labitems", "charttime", "LAB", suffix=suffix)),
-            Events("prescriptions", self.prescriptions(), dates_only=True),
-            Events(
-                "inputevents_mv",
-                dictionary_query("inputevents_mv", "d_items", "starttime", "INF", "ident(icustay_id)", rewritten),
-            ),
-            Events(
-                "inputevents_cv",
-                dictionary_query("inputevents_cv", "d_items", "charttime", "INF", "ident(icustay_id)"),
-            ),
+            Items("labevents", "d_labitems", "LAB", "charttime", stay="NULL::VARCHAR", suffix=suffix).events(),
+            self.prescriptions(),
+            Items("inputevents_mv", "d_items", "INF", "starttime", cancelled=rewritten).events(),
+            Items("inputevents_cv", "d_items", "INF", "charttime").events(),
         ]
 
-    def prescriptions(self) -> str:
+    def prescriptions(self) -> Events:
         """Return the query for prescriptions, whose start is a date."""
-        unusable = TIMELESS.format(time="moment(startdate)", name="clean(drug)")
-        return f"""
+        query = """
             SELECT ident(subject_id) AS key, ident(icustay_id) AS stay, moment(startdate) AS time,
-                'MED//' || clean(drug) AS code, {unusable} AS unusable
+                'MED//' || clean(drug) AS code,
+                CASE WHEN moment(startdate) IS NULL THEN 'no time'
+                    WHEN clean(drug) IS NULL THEN 'no name' END AS unusable
             FROM prescriptions"""
+        return Events("prescriptions", query, dates_only=True)
 
 
-def dictionary_query(
-    table: str, dictionary: str, time: str, prefix: str, stay: str = "NULL::VARCHAR", cancelled: str = "false",
-    suffix: str = "''",
-) -> str:
-    """Return the query for a table whose items are named in a dictionary."""
-    unusable = TIMELESS.format(time=f"moment({time})", name="label")
-    return f"""
-        WITH d AS (SELECT ident(itemid) AS item, min(clean(label)) AS label FROM {dictionary} GROUP BY 1)
-        SELECT ident(subject_id) AS key, {stay} AS stay, moment({time}) AS time,
-            '{prefix}//' || d.label || {suffix} AS code,
-            CASE WHEN {cancelled} THEN 'cancelled order (rewritten)' ELSE {unusable} END AS unusable
-        FROM {table} e LEFT JOIN d ON d.item = ident(e.itemid)"""
+@dataclass(frozen=True)
+class Items:
+    """A table whose items are named in a dictionary.
+
+    Attributes:
+        table: the table.
+        dictionary: its dictionary.
+        prefix: of its codes.
+        time: its time column.
+        stay: SQL for the ICU stay that a row names.
+        cancelled: SQL for whether a row's order is cancelled.
+        suffix: SQL for what is put behind a code.
+    """
+
+    table: str
+    dictionary: str
+    prefix: str
+    time: str
+    stay: str = "ident(icustay_id)"
+    cancelled: str = "false"
+    suffix: str = "''"
+
+    def events(self) -> Events:
+        """Return the query for the table's events."""
+        query = f"""
+            WITH d AS (SELECT ident(itemid) AS item, min(clean(label)) AS label FROM {self.dictionary} GROUP BY 1)
+            SELECT ident(subject_id) AS key, {self.stay} AS stay, moment({self.time}) AS time,
+                '{self.prefix}//' || d.label || {self.suffix} AS code,
+                CASE WHEN {self.cancelled} THEN 'cancelled order (rewritten)' WHEN moment({self.time}) IS NULL
+                    THEN 'no time' WHEN d.label IS NULL THEN 'no name' END AS unusable
+            FROM {self.table} e LEFT JOIN d ON d.item = ident(e.itemid)"""
+        return Events(self.table, query)

@@ -17,8 +17,13 @@ from tasks.preprocess.ehr import collect_events, drop_stays_without, offsets, or
 from tasks.preprocess.source import Source, define_macros, get_source
 from tasks.preprocess.split import describe_split, split_patients
 from tasks.preprocess.vocabulary import (
-    SPECIAL, build_vocabulary, rare_codes, tokenize, truncation, write_vocabulary,
-)  # fmt: skip
+    SPECIAL,
+    build_vocabulary,
+    rare_codes,
+    tokenize,
+    truncation,
+    write_vocabulary,
+)
 from tasks.preprocess.write import write_dataset
 
 
@@ -57,7 +62,7 @@ def preprocess(data: Data, seed: int, out: Path, stay_hash: Callable[[str], str]
 def engine(data: Data, out: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a DuckDB connection in memory that spills to a folder under ``out``, and remove that folder at the end."""
     spill = out / ".spill"
-    config = {
+    config: dict[str, str | bool | int | float | list[str]] = {
         "threads": data.threads,
         "memory_limit": data.memory_limit,
         "temp_directory": str(spill),
@@ -105,6 +110,6 @@ def run_steps(
         "truncated": truncation(connection, data.tokens),
         "split": {"origin": origin, **describe_split(connection)},
         "notes": source.notes(connection),
-        "options": data.model_dump(mode="json"),
+        "options": data.model_dump(mode="json", exclude={"path", "labels_path", "memory_limit", "threads"}),
     }
     return audit, vocabulary

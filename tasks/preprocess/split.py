@@ -43,7 +43,7 @@ def divide(patients: Mapping[str, int], split: Split, seed: int, name: str) -> d
 
 
 def share_of(count: int, share: float) -> int:
-    """Return ``share`` of ``count`` rounded to whole patients: at least one, and at least one left, where there are two."""
+    """Return ``share`` of ``count`` in whole patients; of two or more at least one, and at least one is left."""
     return int(np.clip(round(count * share), 1, count - 1)) if count > 1 else 0
 
 
@@ -71,7 +71,9 @@ def split_patients(connection: duckdb.DuckDBPyConnection, data: Data, seed: int)
         parts, origin = given | cut_validation(given, strata, data, seed), "given; validation part cut from train"
     table = pa.table({"patient": list(parts), "part": list(parts.values())})
     connection.register("parts", table)
-    connection.execute("CREATE OR REPLACE TEMP TABLE stays AS SELECT stays.*, part FROM stays JOIN parts USING (patient)")
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE stays AS SELECT stays.*, part FROM stays JOIN parts USING (patient)"
+    )
     connection.unregister("parts")
     check_parts(part_counts(connection))
     return origin
@@ -127,7 +129,9 @@ def check_parts(counts: Mapping[str, Mapping[str, int]]) -> None:
         raise DataError("one class only", told, "take another task, data.los_days or cohort: nothing can be learnt")
     for part, by in counts.items():
         if sum(by.values()) == 0:
-            raise DataError(f"the {part} part is empty", told, f"raise data.split.{part}_share or take more stays"
-                            if part != "train" else "lower data.split.test_share or take more stays")  # fmt: skip
+            share = "lower data.split.test_share" if part == "train" else f"raise data.split.{part}_share"
+            raise DataError(
+                f"the {part} part is empty", told, f"{share}, take more stays, or set data.split.given=false (MEDS)"
+            )
         if part != "validation" and 0 in by.values():
             raise DataError(f"one class only in the {part} part", told, "take more stays or another seed")

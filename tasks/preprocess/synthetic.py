@@ -6,14 +6,14 @@ The true logit of a sequence of n codes c(1..n) is
               + sum over pairs (A, B) of effect * #{(s, t): s < t, c(s) = A, c(t) = B},      lbar = (n + 1) / 2,
 
 which is the closed form of the exact OrdShap matrix with a = value, b = position / (n - 1) and c = effect. Positions
-are slots of the sequence, not hours: they can be rearranged, and the model sees nothing else. With the true logit as the
-game, ablation leaving an effect out, a token's value importance is a_i + 1/4 of its pair effects in either order, and its
-position importance is b_i - effect / (2 (n - 1)) per B in the sequence for an A, and plus that per A for a B.
+are slots of the sequence, not hours: they can be rearranged, and the model sees nothing else. With the true logit
+as the game, ablation leaving an effect out, a token's value importance is a_i + 1/4 of its pair effects in either
+order; its position importance is b_i - effect / (2 (n - 1)) per B in the sequence for an A, plus that per A for a B.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,13 @@ def code_effects() -> dict[str, tuple[float, float]]:
 
 def kind(code: str) -> str:
     """Return the kind of a code's planted effect."""
-    groups = {"value": VALUE, "position": POSITION, "value_and_position": BOTH, "duplicate": TWINS, "inert": INERT}
+    groups: dict[str, Collection[str]] = {
+        "value": VALUE,
+        "position": POSITION,
+        "value_and_position": BOTH,
+        "duplicate": TWINS,
+        "inert": INERT,
+    }
     named = {PAIR[0]: "pair_before", PAIR[1]: "pair_after"}
     return named.get(code) or next(name for name, codes in groups.items() if code in codes)
 
@@ -121,7 +127,9 @@ def draw_stay(rng: np.random.Generator, events: int, window: int) -> tuple[list[
             groups.append([code])
     ticks = max(720, 4 * events)
     clock = np.sort(rng.choice(ticks, size=len(groups), replace=False))
-    rows = [(int(tick) * window // ticks, code) for tick, group in zip(clock, groups, strict=True) for code in sorted(group)]
+    rows = [
+        (int(tick) * window // ticks, code) for tick, group in zip(clock, groups, strict=True) for code in sorted(group)
+    ]
     return [time for time, _ in rows], [code for _, code in rows]
 
 
@@ -135,12 +143,15 @@ class Synthetic(Source):
     name = "synthetic"
 
     def check(self) -> None:
+        """Do nothing: there are no files."""
         return None
 
     def inputs(self) -> list[Path]:
+        """Return nothing: there are no files."""
         return []
 
     def open(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Draw the cohort and make it tables."""
         stays, events = self.draw()
         connection.execute("CREATE TEMP TABLE synthetic_stays (stay VARCHAR, patient VARCHAR, label TINYINT)")
         connection.execute("CREATE TEMP TABLE synthetic (key VARCHAR, time BIGINT, code VARCHAR)")
@@ -163,20 +174,24 @@ class Synthetic(Source):
         return columns(stays, ("stay", "patient", "label")), columns(events, ("key", "time", "code"))
 
     def candidates(self) -> str:
+        """Return the query for the stays with windows and labels."""
         window = microseconds(self.data.cohort.window_hours)
         return (
-            "SELECT stay, patient, stay AS key, label, NULL::VARCHAR AS given, 0::BIGINT AS origin, 0::BIGINT AS start, "
-            f"{window}::BIGINT AS stop, 0::BIGINT AS day FROM synthetic_stays"
+            "SELECT stay, patient, stay AS key, label, NULL::VARCHAR AS given, 0::BIGINT AS origin, "
+            f"0::BIGINT AS start, {window}::BIGINT AS stop, 0::BIGINT AS day FROM synthetic_stays"
         )
 
     def reasons(self) -> list[Reason]:
+        """Return the reasons in the order in which they apply."""
         return [Reason("no label", "label IS NULL")]
 
     def events(self) -> list[Events]:
+        """Return one query a table."""
         query = "SELECT key, NULL::VARCHAR AS stay, time, code, NULL::VARCHAR AS unusable FROM synthetic"
         return [Events("synthetic", query)]
 
     def truth(self) -> dict[str, Any]:
+        """Return the planted effects as ``truth.json`` holds them."""
         before, after, effect = PAIR
         return {
             "codes": {

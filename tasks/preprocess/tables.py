@@ -161,7 +161,9 @@ def reading(name: str) -> Iterator[None]:
     try:
         yield
     except duckdb.OutOfMemoryException:
-        raise DataError("out of memory", f"while reading {name}", "raise data.memory_limit or free disk space") from None
+        raise DataError(
+            "out of memory", f"while reading {name}", "raise data.memory_limit or free disk space"
+        ) from None
     except (duckdb.IOException, duckdb.InvalidInputException, duckdb.ConversionException) as error:
         kind = "truncated gzip" if "GZIP" in str(error) else type(error).__name__
         raise DataError(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from conf.schema import Tokens
 
@@ -25,10 +26,10 @@ def build_vocabulary(connection: duckdb.DuckDBPyConnection, tokens: Tokens) -> d
         "SELECT code, count(*) FROM events JOIN stays USING (stay) WHERE part = 'train' GROUP BY code "
         f"HAVING count(*) >= {tokens.min_count} ORDER BY 2 DESC, 1"
     ).fetchall()
-    connection.execute("CREATE TEMP TABLE vocabulary (code VARCHAR, id INTEGER)")
-    if codes:
-        rows = [[code, place] for place, (code, _) in enumerate(codes, start=len(SPECIAL))]
-        connection.executemany("INSERT INTO vocabulary VALUES (?, ?)", rows)
+    ids = pa.array(range(len(SPECIAL), len(SPECIAL) + len(codes)), pa.int32())
+    connection.register("ids", pa.table({"code": pa.array([code for code, _ in codes], pa.string()), "id": ids}))
+    connection.execute("CREATE TEMP TABLE vocabulary AS SELECT code, id FROM ids")
+    connection.unregister("ids")
     rare = rare_codes(connection)["train"]["occurrences"] if tokens.rare == "unk" else 0
     return {
         "tokens": [*SPECIAL, *(code for code, _ in codes)],
