@@ -72,7 +72,9 @@ class Data(Section):
     """The data set, its cohort and its tokens."""
 
     dataset: Literal["synthetic", "mimic3", "eicu", "meds"] = Field("synthetic", title="Data set")
-    path: Path | None = Field(None, title="Folder", description="Where the tables are; the synthetic cohort needs none.")
+    path: Path | None = Field(
+        None, title="Folder", description="Where the tables are; the synthetic cohort needs none."
+    )
     task: Literal["mortality", "los", "planted", "label"] = Field(
         "planted",
         title="Task",
@@ -222,8 +224,12 @@ class Study(Section):
 
     name: str = Field(title="Name", description="Names the MLflow experiment.", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
     seed: int = Field(0, ge=0, title="Seed")
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", title="Device", description="auto takes CUDA if there is one.")
-    storage: Path = Field(Path("ordeval-store"), title="Storage", description="Folder of stage outputs on this machine.")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", title="Device", description="auto takes CUDA if there is one."
+    )
+    storage: Path = Field(
+        Path("ordeval-store"), title="Storage", description="Folder of stage outputs on this machine."
+    )
     tracking_uri: str = Field("", title="MLflow tracking URI", description="Empty: sqlite in the storage folder.")
     data: Data = Field(Data(), title="Data")
     model: Model = Field(Model(), title="Model")

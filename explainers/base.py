@@ -63,7 +63,7 @@ class Explanation:
 class Explainer(BaseModel, ABC):
     """One way of explaining; subclasses are found by name, their fields are their options.
 
-    A subclass sets ``name`` and writes :meth:`explain_sample`. Its first docstring line is what ``ordeval list`` prints.
+    A subclass sets ``name`` and writes :meth:`explain_sample`. Its first docstring line is for ``ordeval list``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

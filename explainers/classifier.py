@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from explainers.game import EmbeddingView, Game, content_key
 from explainers.lazy import Lazy
@@ -37,7 +37,7 @@ class ClassifierGame(Game):
         """Build the game.
 
         Args:
-            model: a transformers sequence classifier in ``eval()``; called with ``input_ids``, returns ``logits`` (rows, classes).
+            model: a transformers sequence classifier in ``eval()``: ``input_ids`` in, ``logits`` (rows, classes) out.
             tokens: (b, n) integer tokens, one player each.
             ablated: the mask token.
             prefix: tokens in front of the players.
@@ -46,7 +46,7 @@ class ClassifierGame(Game):
             batch_tokens: at most this many tokens a forward pass (at least one row); None suits the device.
 
         Raises:
-            ValueError: ``tokens`` is not (b, n), the model is in training mode, or the sequence is longer than the model.
+            ValueError: ``tokens`` is not (b, n), the model is training, or the sequence is longer than the model.
         """
         if tokens.dim() != 2 or tokens.is_floating_point():
             raise ValueError(f"tokens has shape {tuple(tokens.shape)} and type {tokens.dtype}; give (b, n) integers")
@@ -77,28 +77,35 @@ class ClassifierGame(Game):
         return torch.cat([self.prefix.expand(len(rows), -1), rows], dim=1)
 
     def input_length(self) -> int:
+        """Return players and special tokens together."""
         return self.n + len(self.prefix)
 
     def inputs(self, sample: int, kept: torch.Tensor, arrangement: torch.Tensor | None) -> torch.Tensor:
+        """Return the players' tokens (rows, n), rearranged and masked."""
         return masked_rows(self.tokens[sample], kept, arrangement, self.ablated)
 
     def forward(self, sample: int, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the logits (rows, classes)."""
         with torch.inference_mode():
             return self.model(input_ids=self.with_prefix(inputs)).logits.double()
 
     def value(self, sample: int, outputs: torch.Tensor) -> torch.Tensor:
+        """Return the target's output on the game's scale."""
         return on_scale(outputs, self.targets[sample], self.scale)
 
     def probability(self, sample: int, outputs: torch.Tensor) -> torch.Tensor:
+        """Return the target's probability, whatever the game's scale."""
         return on_scale(outputs, self.targets[sample], "probability")
 
     def agrees(self, sample: int, outputs: torch.Tensor) -> torch.Tensor:
+        """Return whether the target is the predicted class."""
         return outputs.argmax(1) == self.targets[sample]
 
     def embedding_view(self, sample: int) -> EmbeddingView:
+        """Return the model from its token embeddings on."""
         tokens = self.with_prefix(self.tokens[sample][None])
         masked = self.with_prefix(torch.full_like(self.tokens[sample][None], self.ablated))
-        embed = self.model.get_input_embeddings()
+        embed: Any = self.model.get_input_embeddings()
         with torch.no_grad():
             inputs, baselines = embed(tokens), embed(masked)
         module = embedded_output()(self.model, self.targets[sample], self.scale)

@@ -71,7 +71,7 @@ class Game:
         """Return the game of a function on token sequences.
 
         Args:
-            f: maps a LongTensor (rows, n) to a Tensor (rows,). Metrics read it as the probability of the explained class.
+            f: maps a LongTensor (rows, n) to a Tensor (rows,). Metrics read it as the explained class's probability.
             x: (b, n) integer tokens, one player each.
             ablated: the mask token that stands for an absent player.
             batch_tokens: at most this many tokens go to ``f`` at once (at least one row).
@@ -102,9 +102,7 @@ class Game:
         """
         return SetFunctionGame(v, n, batch_tokens)
 
-    def evaluate(
-        self, sample: int, kept: torch.Tensor, arrangement: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def evaluate(self, sample: int, kept: torch.Tensor, arrangement: torch.Tensor | None = None) -> torch.Tensor:
         """Return ``w(S, sigma)`` of one sample for each row.
 
         Args:
@@ -117,9 +115,7 @@ class Game:
         """
         return self.value(sample, self.outputs(sample, kept, arrangement))
 
-    def outputs(
-        self, sample: int, kept: torch.Tensor, arrangement: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def outputs(self, sample: int, kept: torch.Tensor, arrangement: torch.Tensor | None = None) -> torch.Tensor:
         """Return the black box's raw outputs (rows, outputs) in float64, arguments as in :meth:`evaluate`."""
         kept = kept.to(self.device)
         if arrangement is not None:
@@ -199,9 +195,11 @@ class FunctionGame(Game):
         self.ablated = ablated
 
     def inputs(self, sample: int, kept: torch.Tensor, arrangement: torch.Tensor | None) -> torch.Tensor:
+        """Return the tokens (rows, n), rearranged and masked."""
         return masked_rows(self.x[sample], kept, arrangement, self.ablated)
 
     def forward(self, sample: int, inputs: torch.Tensor) -> torch.Tensor:
+        """Return ``f`` of the tokens (rows, 1)."""
         with torch.no_grad():
             return one_column(self.f(inputs), len(inputs), "f")
 
@@ -221,9 +219,11 @@ class SetFunctionGame(Game):
         self.v = v
 
     def inputs(self, sample: int, kept: torch.Tensor, arrangement: torch.Tensor | None) -> torch.Tensor:
+        """Return the coalitions themselves: arrangements do not matter."""
         return kept
 
     def forward(self, sample: int, inputs: torch.Tensor) -> torch.Tensor:
+        """Return ``v`` of the coalitions (rows, 1)."""
         with torch.no_grad():
             return one_column(self.v(inputs.bool()), len(inputs), "v")
 
@@ -266,9 +266,7 @@ def first_of_each(labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     _, inverse = torch.unique(labels, return_inverse=True)
     groups = int(inverse.max()) + 1
     places = torch.arange(len(labels), device=labels.device)
-    first = torch.full((groups,), len(labels), device=labels.device).scatter_reduce(
-        0, inverse, places, reduce="amin"
-    )
+    first = torch.full((groups,), len(labels), device=labels.device).scatter_reduce(0, inverse, places, reduce="amin")
     order = torch.argsort(first)
     rank = torch.empty_like(order)
     rank[order] = torch.arange(groups, device=labels.device)

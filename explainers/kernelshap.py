@@ -29,7 +29,8 @@ MOST_ROUNDS = 20
 class KernelShap(Explainer):
     """KernelSHAP (Lundberg and Lee 2017): weighted least squares over coalitions; exact when the budget holds all 2^n.
 
-    Sizes whose coalitions the budget can hold are taken whole, from both ends; the rest are drawn in complementary pairs.
+    Sizes whose coalitions the budget can hold are taken whole, from both ends; the rest are drawn in complementary
+    pairs.
     """
 
     name: ClassVar[str] = "kernelshap"

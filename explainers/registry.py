@@ -20,12 +20,12 @@ def import_all(package: str) -> None:
 def named_subclasses(base: type) -> dict[str, type]:
     """Return the concrete subclasses of ``base`` by their ``name``, sorted."""
     found: dict[str, type] = {}
-    waiting = list(base.__subclasses__())
+    waiting: list[type] = list(base.__subclasses__())
     while waiting:
         kind = waiting.pop()
         waiting.extend(kind.__subclasses__())
         if "name" in kind.__dict__:
-            found[kind.name] = kind
+            found[kind.__dict__["name"]] = kind
     return dict(sorted(found.items()))
 
 

@@ -154,11 +154,7 @@ def guarded(work: Callable[[], Any]) -> Any:
     try:
         return work()
     except (ValueError, OSError) as error:
-        fault = error
-    except RuntimeError as error:
-        if type(error).__name__ != "TrackingError":
-            raise
-        fault = error
+        fault: Exception = error
     typer.secho(f"error: {fault}", err=True, fg=typer.colors.RED if sys.stderr.isatty() else None)
     raise SystemExit(EXIT_FAULT)
 

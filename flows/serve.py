@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from prefect import serve
 
 from flows import stages
@@ -11,7 +13,10 @@ from flows.study import study
 def main() -> None:
     """Serve all deployments from this process until it is stopped."""
     flows = (study, stages.preprocess, stages.train, stages.explain, stages.evaluate, stages.timing, stages.report)
-    serve(*[flow.to_deployment(name="local", description=flow.description, tags=["ordeval"]) for flow in flows])
+    deployments: list[Any] = [
+        flow.to_deployment(name="local", description=flow.description, tags=["ordeval"]) for flow in flows
+    ]
+    serve(*deployments)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from prefect import flow, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_progress_artifact
@@ -39,7 +39,7 @@ class ArtifactProgress:
     """Shows progress on the terminal and as Prefect progress artifacts, one for each piece of work."""
 
     def __init__(self) -> None:
-        self.artifacts: dict[str, object] = {}
+        self.artifacts: dict[str, Any] = {}
 
     def __call__(self, what: str, done: int, of: int) -> None:
         """Report that ``done`` of ``of`` are finished."""

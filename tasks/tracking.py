@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlparse
 
 import mlflow
@@ -35,7 +36,7 @@ PACKAGES = ("ordeval", "torch", "transformers", "datasets", "captum", "scikit-le
 REACH_SECONDS = 10
 
 
-class TrackingError(RuntimeError):
+class TrackingError(ValueError):
     """The tracking server cannot be used; the message says which and what to do."""
 
 
@@ -128,7 +129,7 @@ class Tracker:
         """Log a data frame as a CSV artifact called ``name``."""
         self.client.log_text(run_id, frame.to_csv(index=False), name)
 
-    def json(self, run_id: str, content: object, name: str) -> None:
+    def json(self, run_id: str, content: dict[str, Any], name: str) -> None:
         """Log JSON as an artifact called ``name``."""
         self.client.log_dict(run_id, content, name)
 
@@ -182,7 +183,8 @@ def reach(uri: str) -> None:
             socket.create_connection((parsed.hostname or "", port), timeout=REACH_SECONDS).close()
         except OSError as error:
             raise TrackingError(
-                f"no MLflow server answers at {shown(uri)} ({error}); start it, or set tracking_uri (empty: local sqlite)"
+                f"no MLflow server answers at {shown(uri)} ({error}); start it, "
+                "or leave tracking_uri empty for a local sqlite"
             ) from error
 
 
@@ -196,7 +198,9 @@ def experiment_id(client: mlflow.MlflowClient, uri: str, storage: Path, study: s
     """Return the experiment's id; made if there is none. Artifacts lie beside a local database."""
     found: Experiment | None = client.get_experiment_by_name(study)
     if found is not None and found.lifecycle_stage != "active":
-        raise TrackingError(f"experiment {study!r} is deleted in MLflow; restore it there, or give the study another name")
+        raise TrackingError(
+            f"experiment {study!r} is deleted in MLflow; restore it there, or give the study another name"
+        )
     if found is not None:
         return str(found.experiment_id)
     place = (storage.resolve() / "mlflow-artifacts").as_uri() if uri.startswith("sqlite") else None

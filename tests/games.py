@@ -142,6 +142,6 @@ def naive_sanchez_bergantinos(w: Callable[[tuple[int, ...]], float], n: int) -> 
             for coalition in itertools.combinations(others, size):
                 for order in itertools.permutations(coalition):
                     for place in range(size + 1):
-                        grown = order[:place] + (i,) + order[place:]
+                        grown = (*order[:place], i, *order[place:])
                         value[i] += weight * (omega(grown) - omega(order))
     return value

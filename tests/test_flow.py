@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pandas as pd
@@ -69,7 +70,7 @@ def test_curves_are_stepped_by_percent_and_their_area_is_the_score(storage, firs
     )
     assert [point.step for point in points] == [0, 25, 50, 75, 100]
     heights = [point.value for point in points]
-    area = sum((a + b) / 2 * 0.25 for a, b in zip(heights, heights[1:], strict=False))
+    area = sum((a + b) / 2 * 0.25 for a, b in itertools.pairwise(heights))
     assert area == pytest.approx(run.data.metrics["inc_auc"], abs=1e-9)
 
 

@@ -28,7 +28,9 @@ def test_toy_of_section_4_3_to_1e_9():
     expected = torch.stack([0.3 * (slots - 1)] * 3 + [0.9 * (6 - slots)] + [torch.zeros(6)] * 2)
     assert torch.allclose(result.matrix[0], expected, atol=1e-9, rtol=0)
     assert torch.allclose(result.value[0], torch.tensor([0.75, 0.75, 0.75, 2.25, 0, 0]).double(), atol=1e-9, rtol=0)
-    assert torch.allclose(result.position[0], torch.tensor([0.3, 0.3, 0.3, -0.9, 0, 0], dtype=torch.float64), atol=1e-9, rtol=0)
+    assert torch.allclose(
+        result.position[0], torch.tensor([0.3, 0.3, 0.3, -0.9, 0, 0], dtype=torch.float64), atol=1e-9, rtol=0
+    )
     hat, bag = 77 / 254, -231 / 254
     expected_ls = torch.tensor([hat, hat, hat, bag, 0, 0], dtype=torch.float64)
     assert torch.allclose(result.position_ls[0], expected_ls, atol=1e-9, rtol=0)
@@ -191,7 +193,7 @@ def test_exact_refuses_what_it_cannot_enumerate():
 
 
 def test_walks_are_exact_cell_by_cell_after_whole_cycles_on_a_game_without_interactions():
-    """f = sum of token * slot: gamma[i, l] = x_i (l + 1); 2 * 2n = 8 pairs of 2n - 1 = 3 evaluations, and the empty one."""
+    """f = sum of token * slot: gamma[i, l] = x_i (l + 1); 8 pairs of 2n - 1 = 3 evaluations, and the empty one."""
     game = Game.from_function(lambda t: (t * torch.tensor([1, 2])).sum(1).double(), torch.tensor([[5, 6]]), 0)
     result = get_explainer("ordshap", budget=1 + 8 * 3).explain(game, seed=0)
     assert torch.allclose(result.matrix[0], torch.tensor([[5.0, 10.0], [6.0, 12.0]]).double())

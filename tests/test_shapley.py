@@ -72,7 +72,7 @@ def naive_by_subsets(v, n: int) -> np.ndarray:
     for k, row in enumerate(kept.tolist()):
         for i in range(n):
             if not row[i]:
-                grown = position[tuple(row[:i] + [True] + row[i + 1 :])]
+                grown = position[(*row[:i], True, *row[i + 1 :])]
                 weight = math.factorial(sizes[k]) * math.factorial(n - sizes[k] - 1) / math.factorial(n)
                 out[i] += weight * (values[grown] - values[k])
     return out

@@ -13,8 +13,6 @@ from tasks.shards import read_sample, run_shards
 from tasks.store import Store, code_digest, digest_of, imported, write_json
 
 
-
-
 @pytest.fixture
 def store(tmp_path):
     return Store(tmp_path / "store")

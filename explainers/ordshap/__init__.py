@@ -19,7 +19,7 @@ Estimator = Literal["walks", "exact", "algorithm1", "algorithm2", "least_squares
 
 
 class OrdShap(Explainer):
-    """OrdShap: how much hangs on what happened (VI) and on when (PI); gamma matrix from walks, exact or the paper's algorithms.
+    """OrdShap: how much hangs on what happened (value importance) and how much on when (position importance).
 
     ``walks`` (default) and ``exact`` give value, position and matrix; ``algorithm1`` too; ``algorithm2`` and
     ``least_squares`` give value and ``position_ls`` (beta of Eq. 11, another estimand than the slope of gamma).
@@ -28,7 +28,9 @@ class OrdShap(Explainer):
     name: ClassVar[str] = "ordshap"
 
     estimator: Estimator = Field("walks", title="Estimator", description="walks is the project's own.")
-    budget: int = Field(2000, ge=1, title="Budget", description="Model evaluations a sample; exact takes what it needs.")
+    budget: int = Field(
+        2000, ge=1, title="Budget", description="Model evaluations a sample; exact takes what it needs."
+    )
     permutations: int = Field(10, ge=1, title="L", description="Arrangements for each coalition (algorithm2 only).")
     subsets: int = Field(1, ge=1, title="K", description="Coalitions for each arrangement (algorithm1 only).")
     max_players: int = Field(8, ge=1, title="Most players", description="exact refuses longer samples.")
@@ -38,7 +40,9 @@ class OrdShap(Explainer):
         owners = {"permutations": "algorithm2", "subsets": "algorithm1", "max_players": "exact"}
         for option, owner in owners.items():
             if option in self.model_fields_set and self.estimator != owner:
-                raise ValueError(f"option {option!r} belongs to estimator {owner!r}, not {self.estimator!r}; leave it out")
+                raise ValueError(
+                    f"option {option!r} belongs to estimator {owner!r}, not {self.estimator!r}; leave it out"
+                )
         return self
 
     def label(self) -> str:

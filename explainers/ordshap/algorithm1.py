@@ -20,9 +20,7 @@ else:
 BLOCK_ENTRIES = 1 << 22
 
 
-def algorithm1(
-    game: Game, sample: int, rng: np.random.Generator, budget: int, subsets: int
-) -> SampleExplanation:
+def algorithm1(game: Game, sample: int, rng: np.random.Generator, budget: int, subsets: int) -> SampleExplanation:
     """Estimate gamma from L arrangements a player, stratified by its slot, and K coalitions an arrangement.
 
     Each cell is divided by its own count; the coalition is the predecessors of i in a random order together
@@ -81,5 +79,3 @@ def add_marginals(
     outputs = game.evaluate(sample, torch.from_numpy(kept), torch.from_numpy(np.concatenate([arrangement] * 2)))
     marginals = outputs[: len(player)] - outputs[len(player) :]
     cells.add(torch.from_numpy(player).to(game.device), torch.from_numpy(slot).to(game.device), marginals)
-
-

@@ -18,9 +18,7 @@ else:
     torch = Lazy("torch")
 
 
-def algorithm2(
-    game: Game, sample: int, rng: np.random.Generator, budget: int, arrangements: int
-) -> SampleExplanation:
+def algorithm2(game: Game, sample: int, rng: np.random.Generator, budget: int, arrangements: int) -> SampleExplanation:
     """Estimate VI and beta of Eq. 11 from K uniform coalitions with L arrangements each.
 
     Kept as published where that is a weakness and not a misprint: coalitions are uniform over all subsets and

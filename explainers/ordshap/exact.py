@@ -102,9 +102,7 @@ def gamma_matrix(rows: np.ndarray, sizes: np.ndarray, outputs: np.ndarray) -> np
     return gamma
 
 
-def exact_beta(
-    rows: np.ndarray, sizes: np.ndarray, outputs: np.ndarray, value: np.ndarray
-) -> tuple[torch.Tensor, int]:
+def exact_beta(rows: np.ndarray, sizes: np.ndarray, outputs: np.ndarray, value: np.ndarray) -> tuple[torch.Tensor, int]:
     """Return beta (n,) of Eq. 11 over all S other than the empty and the full one and all sigma, and the rank.
 
     Over all arrangements the alpha and beta columns are orthogonal, so beta can be fitted alone.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from conf.schema import Model
 
 
-def fit(  # noqa: PLR0913, PLR0917 - the stage's whole conf, one name each
+def fit(
     data_dir: Path,
     model: Model,
     max_tokens: int,
