@@ -105,7 +105,8 @@ class ClassifierGame(Game):
         """Return the model from its token embeddings on."""
         tokens = self.with_prefix(self.tokens[sample][None])
         masked = self.with_prefix(torch.full_like(self.tokens[sample][None], self.ablated))
-        embed: Any = self.model.get_input_embeddings()
+        model: Any = self.model
+        embed = model.get_input_embeddings()
         with torch.no_grad():
             inputs, baselines = embed(tokens), embed(masked)
         module = embedded_output()(self.model, self.targets[sample], self.scale)

@@ -19,6 +19,7 @@ from flows.progress import reporter
 from flows.steps import MethodRun, StageRun
 from flows.upstream import data_of, methods_of, model_of
 from tasks.explain import check_methods
+from tasks.store import Output
 from tasks.tracking import experiment_link
 
 Upstream = Annotated[
@@ -117,13 +118,13 @@ def do_preprocess(context: Context) -> StageRun:
     return as_task("preprocess", steps.preprocess)(context)
 
 
-def do_train(context: Context, data: steps.Output) -> StageRun:
+def do_train(context: Context, data: Output) -> StageRun:
     """Check what comes later against the data, then run the train step as a task."""
     check_methods(data.folder, context.study.explain, list(context.study.explainers))
     return as_task("train", steps.train)(context, data)
 
 
-def do_explain(context: Context, methods: list[Method], data: steps.Output, model: steps.Output) -> list[MethodRun]:
+def do_explain(context: Context, methods: list[Method], data: Output, model: Output) -> list[MethodRun]:
     """Explain with each method as a task of its own."""
     check_methods(data.folder, context.study.explain, methods)
     subject = steps.load_subject(context, data, model)
@@ -154,7 +155,7 @@ def do_report(context: Context, runs: list[MethodRun], run_id: str) -> Path:
     return files["report.html"]
 
 
-def inputs_of(context: Context, runs: list[MethodRun]) -> tuple[steps.Output, steps.Output]:
+def inputs_of(context: Context, runs: list[MethodRun]) -> tuple[Output, Output]:
     """Return the preprocess and train outputs behind the methods' explanations."""
     model = model_of(context, "", runs[0].explain)
     return data_of(context, "", model), model
