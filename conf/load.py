@@ -12,8 +12,36 @@ from conf.schema import Study
 from explainers.registry import nearest
 
 
+PLAIN = {
+    "model_type": "give a mapping of its keys",
+    "tuple_type": "give a list, for example [a, b]",
+    "string_type": "give text, in quotes where YAML reads it as something else",
+    "path_type": "give the path of a file or folder",
+}
+
+
 class ConfError(ValueError):
     """A study that cannot be run as it is written; the message says what, which value and what to do."""
+
+
+class StudyLoader(yaml.SafeLoader):
+    """YAML in which a key that is there twice is an error; YAML itself would let the last one win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return the mapping.
+
+        Raises:
+            ConstructorError: a key is there twice.
+        """
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key.value!r} is there twice; keep one", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def load_study(path: Path, overrides: list[str] | None = None) -> Study:
@@ -34,7 +62,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         there = sorted(file.name for file in path.parent.glob("*.yaml"))
         raise ConfError(f"no study at {path}: {nearest(path.name, there) if there else 'give the path of a YAML file'}")
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = yaml.load(path.read_text(encoding="utf-8"), StudyLoader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfError(f"{path} is not YAML: {error}") from error
     if not isinstance(raw, dict):
@@ -50,11 +78,13 @@ def apply_override(raw: dict[str, Any], override: str) -> None:
     *parents, last = key.split(".")
     place = raw
     for parent in parents:
-        place = place.setdefault(parent, {})
+        inner = place.get(parent)
+        place[parent] = {} if inner is None else inner
+        place = place[parent]
         if not isinstance(place, dict):
-            raise ConfError(f"override {override!r}: {parent!r} is not a section")
+            raise ConfError(f"override {override!r}: {parent!r} is not a section; override all of it ({parent}=...)")
     try:
-        place[last] = yaml.safe_load(text)
+        place[last] = yaml.load(text, StudyLoader)
     except yaml.YAMLError as error:
         raise ConfError(f"override {override!r}: the value is not YAML: {error}") from error
 
@@ -62,10 +92,28 @@ def apply_override(raw: dict[str, Any], override: str) -> None:
 def check_study(raw: dict[str, Any], source: str) -> Study:
     """Return the checked study, or raise ConfError with every fault of it."""
     try:
-        return Study.model_validate(raw)
+        return Study.model_validate(without_empty_sections(raw, Study))
     except ValidationError as error:
         faults = [fault_line(raw, fault) for fault in error.errors()]
         raise ConfError("\n".join([f"{source} is not a study that can run:", *faults])) from error
+
+
+def without_empty_sections(raw: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    """Return ``raw`` less the sections that hold nothing, such as ones whose every line is commented out."""
+    kept = {}
+    for key, value in raw.items():
+        section = section_of(model, key)
+        if section is None:
+            kept[key] = value
+        elif value is not None:
+            kept[key] = without_empty_sections(value, section) if isinstance(value, dict) else value
+    return kept
+
+
+def section_of(model: type[BaseModel], key: Any) -> type[BaseModel] | None:
+    """Return the model of the section ``key``; None where ``key`` is a value or unknown."""
+    annotation = model.model_fields[key].annotation if key in model.model_fields else None
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
 def fault_line(raw: dict[str, Any], fault: Any) -> str:
@@ -75,7 +123,7 @@ def fault_line(raw: dict[str, Any], fault: Any) -> str:
         return f"  {where}: unknown key; {nearest(str(fault['loc'][-1]), known_keys(fault['loc'][:-1]))}"
     if fault["type"] == "missing":
         return f"  {where}: missing; give it a value"
-    message = str(fault["msg"]).removeprefix("Value error, ")
+    message = PLAIN.get(fault["type"], str(fault["msg"]).removeprefix("Value error, "))
     value = fault.get("input")
     shown = "" if isinstance(value, dict) else f" (it is {value!r})"
     return f"  {where}: {message}{shown}"

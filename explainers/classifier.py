@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from explainers.game import EmbeddingView, Game, content_key
 from explainers.lazy import Lazy
@@ -46,12 +46,18 @@ class ClassifierGame(Game):
             batch_tokens: at most this many tokens a forward pass (at least one row); None suits the device.
 
         Raises:
-            ValueError: ``tokens`` is not (b, n), the model is training, or the sequence is longer than the model.
+            ValueError: ``tokens`` is not (b, n), the model is training, the sequence is longer than the model, or there
+                is no such scale or target.
         """
         if tokens.dim() != 2 or tokens.is_floating_point():
             raise ValueError(f"tokens has shape {tuple(tokens.shape)} and type {tokens.dtype}; give (b, n) integers")
         if model.training:
             raise ValueError("the model is in training mode: its dropout would be part of the game; call model.eval()")
+        if scale not in get_args(OutputScale):
+            raise ValueError(f"scale is {scale!r}; it is one of: {', '.join(get_args(OutputScale))}")
+        classes = getattr(getattr(model, "config", None), "num_labels", None)
+        if target is not None and classes is not None and not 0 <= target < classes:
+            raise ValueError(f"target is {target}, and the model has the classes 0 to {classes - 1}")
         device = next(model.parameters()).device
         if batch_tokens is None:
             batch_tokens = CUDA_BATCH_TOKENS if device.type == "cuda" else CPU_BATCH_TOKENS

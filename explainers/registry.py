@@ -31,6 +31,8 @@ def named_subclasses(base: type) -> dict[str, type]:
 
 def nearest(word: str, known: list[str]) -> str:
     """Return the advice that an unknown ``word`` deserves: the nearest known one, and all that there are."""
+    if not known:
+        return "there is none to choose from"
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.4)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}there are: {', '.join(known)}"

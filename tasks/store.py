@@ -106,12 +106,12 @@ class Store:
         shutil.rmtree(self.folder(stage, digest), ignore_errors=True)
 
     @contextmanager
-    def lock(self, name: str) -> Iterator[None]:
-        """Hold the lock called ``name``; another process that wants it waits."""
+    def lock(self, name: str, shared: bool = False) -> Iterator[None]:
+        """Hold the lock called ``name``, alone or with others that share it; whoever cannot have it waits."""
         folder = self.root / "locks"
         folder.mkdir(exist_ok=True)
         with (folder / f"{name}.lock").open("w") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
             yield
 
     def stay_hash(self) -> Callable[[str], str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import threading
 import time
 from collections.abc import Iterator
@@ -32,7 +34,8 @@ def time_method(subject: Subject, method: Method, samples: int, seed: int) -> pd
 
     Returns:
         one row a sample: ``sample`` (keyed hash), ``seconds``, ``evaluations``, ``peak_memory_mb``: on CUDA the peak
-        of allocated memory above what was allocated before, else the peak of resident memory above the start's (MiB).
+        of allocated memory above what was allocated before, else the peak of resident memory above the start's, after
+        freed memory was given back to the system (MiB; sampled every 2 ms, so a shorter peak can be missed).
     """
     explainer = get_explainer(method.method, **method.options)
     explainer.explain(subject.game(0), seed)
@@ -49,6 +52,14 @@ def time_method(subject: Subject, method: Method, samples: int, seed: int) -> pd
     return pd.DataFrame(rows, columns=["sample", "seconds", "evaluations", "peak_memory_mb"])
 
 
+def give_back_freed_memory() -> None:
+    """Make resident memory tell what is in use: glibc keeps freed blocks, and a second run would seem to need none."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 @contextmanager
 def peak_memory(device: torch.device) -> Iterator[list[float]]:
     """Yield a list whose only entry is, after the block, the peak of memory above the start's, in bytes."""
@@ -59,6 +70,7 @@ def peak_memory(device: torch.device) -> Iterator[list[float]]:
         yield peak
         peak[0] = float(torch.cuda.max_memory_allocated(device) - before)
         return
+    give_back_freed_memory()
     process = psutil.Process()
     before = process.memory_info().rss
     finished = threading.Event()

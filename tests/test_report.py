@@ -178,7 +178,7 @@ def test_markdown_has_the_paper_s_cells_best_in_bold(written: dict[str, Path]) -
         "–",
         "–",
     ]
-    assert markdown_row(table, "random")[3:] == ["–", "**0.0123** (–)", "**0** (–)", "–"]
+    assert markdown_row(table, "random")[3:] == ["–", "0.0123 (–)", "0 (–)", "–"]
 
 
 def test_the_number_of_samples_is_stated(written: dict[str, Path]) -> None:

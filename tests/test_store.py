@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import stat
+import threading
 
 import pytest
 import torch
@@ -63,6 +64,23 @@ def test_stay_hash_is_keyed_private_and_stable(store, tmp_path):
     assert first == again != other
     assert "141764" not in first and len(first) == 16
     assert stat.S_IMODE(os.stat(store.root / "stay-hash.key").st_mode) == 0o600
+
+
+def test_timing_waits_for_whoever_shares_the_device(store):
+    """A shared holder lets another in and keeps an exclusive one out; flock is per open file, so a thread will do."""
+    order = []
+
+    def exclusive():
+        with store.lock("device"):
+            order.append("timing")
+
+    with store.lock("device", shared=True), store.lock("device", shared=True):
+        waiting = threading.Thread(target=exclusive)
+        waiting.start()
+        waiting.join(0.3)
+        order.append("explain")
+    waiting.join(10)
+    assert order == ["explain", "timing"]
 
 
 def test_file_digest_notices_a_change(store, tmp_path):

@@ -72,7 +72,8 @@ def explain_work(context: Context, subject: Subject, method: Method) -> Work:
         def progress(done: int, of: int) -> None:
             context.progress(f"explain {method.label}", done, of)
 
-        explain_method(subject, method, context.study.seed, folder, context.study.explain.workers, progress)
+        with context.store.lock("device", shared=True):
+            explain_method(subject, method, context.study.seed, folder, context.study.explain.workers, progress)
 
     return work
 

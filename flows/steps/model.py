@@ -47,7 +47,7 @@ def make_train(context: Context, data: Output, folder: Path) -> None:
     def progress(record: dict) -> None:
         context.progress("train", int(record["epoch"]), study.model.epochs)
 
-    with context.store.lock("device"):
+    with context.store.lock("device", shared=True):
         fit(data.folder, study.model, longest, study.seed, context.device, folder, progress)
 
 

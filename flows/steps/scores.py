@@ -73,7 +73,8 @@ def evaluate_work(context: Context, subject: Subject, run: MethodRun) -> Work:
             context.progress(f"evaluate {run.method.label}", done, of)
 
         workers = study.explain.workers
-        evaluate_method(subject, run.explain.folder, study.evaluate, study.seed, folder, workers, progress)
+        with context.store.lock("device", shared=True):
+            evaluate_method(subject, run.explain.folder, study.evaluate, study.seed, folder, workers, progress)
 
     return work
 

@@ -53,11 +53,14 @@ class Comparison:
     samples: np.ndarray
 
     def best(self) -> np.ndarray:
-        """Return (m, c): whether a method's mean is exactly the best of its column; none where nothing is compared."""
+        """Return (m, c): whether a method's mean is exactly the best of its metric; none where nothing is compared.
+
+        Costs have no best, as in the paper's Table 3: doing nothing is always the cheapest.
+        """
         best = np.zeros(self.mean.shape, dtype=bool)
         for place, column in enumerate(self.columns):
             means = self.mean[:, place]
-            if np.isfinite(means).sum() > 1:
+            if column not in COST_COLUMNS and np.isfinite(means).sum() > 1:
                 best[:, place] = means == (np.nanmax(means) if higher_is_better(column) else np.nanmin(means))
         return best
 
