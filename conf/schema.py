@@ -99,7 +99,9 @@ class Data(Section):
         title="Memory of the extraction",
         description="What needs more spills to disk.",
     )
-    threads: Count = Field(2, title="Threads", description="Of the extraction; the result is the same for any number.")
+    threads: int = Field(
+        2, ge=1, le=256, title="Threads", description="Of the extraction; the result is the same for any number."
+    )
     cohort: Cohort = Field(Cohort(), title="Cohort")
     tokens: Tokens = Field(Tokens(), title="Tokens")
     split: Split = Field(Split(), title="Split")
@@ -182,7 +184,7 @@ class Explain(Section):
     output: Literal["probability", "log_probability", "logit"] = Field("probability", title="Explained output")
     batch_tokens: Count | None = Field(None, title="Tokens a forward pass", description="None suits the device.")
     shard_size: Count = Field(8, title="Samples a shard", description="A killed run loses at most one shard a worker.")
-    workers: Count = Field(1, title="Shards at a time")
+    workers: int = Field(1, ge=1, le=64, title="Shards at a time")
 
 
 class Evaluate(Section):

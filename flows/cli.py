@@ -150,10 +150,15 @@ def stop(*_: object) -> None:
 
 
 def guarded(work: Callable[[], Any]) -> Any:
-    """Return what ``work`` returns; a fault of the input is one clear message and exit status 2."""
+    """Return what ``work`` returns; a fault of the input is one clear message and exit status 2.
+
+    With ``ORDEVAL_DEBUG`` set the whole traceback is shown.
+    """
     try:
         return work()
     except (ValueError, OSError) as error:
+        if os.environ.get("ORDEVAL_DEBUG"):
+            raise
         fault: Exception = error
     typer.secho(f"error: {fault}", err=True, fg=typer.colors.RED if sys.stderr.isatty() else None)
     raise SystemExit(EXIT_FAULT)

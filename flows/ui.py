@@ -29,7 +29,7 @@ def serve_all(storage: Path, prefect_port: int, mlflow_port: int) -> int:
     storage.mkdir(parents=True, exist_ok=True)
     environment = server_environment(prefect_port)
     processes: dict[str, subprocess.Popen[bytes]] = {}
-    previous = signal.signal(signal.SIGTERM, interrupt)
+    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         processes["prefect"] = launch(prefect_command(prefect_port), environment)
         processes["mlflow"] = launch(mlflow_command(storage, mlflow_port), environment)
@@ -43,12 +43,13 @@ def serve_all(storage: Path, prefect_port: int, mlflow_port: int) -> int:
     except KeyboardInterrupt:
         return 0
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
         stop_all(processes)
 
 
 def interrupt(*_: object) -> None:
-    """Treat SIGTERM as Ctrl-C."""
+    """Treat SIGTERM as Ctrl-C; SIGINT too where this was started in the background, which ignores it."""
     raise KeyboardInterrupt
 
 
@@ -121,7 +122,7 @@ def wait_for_any(processes: dict[str, subprocess.Popen[bytes]]) -> int:
 def stop_all(processes: dict[str, subprocess.Popen[bytes]]) -> None:
     """Stop every server and what it started: first kindly, then for good."""
     for process in reversed(list(processes.values())):
-        signal_group(process, signal.SIGINT)
+        signal_group(process, signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS
     for process in processes.values():
         try:

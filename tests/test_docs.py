@@ -19,6 +19,7 @@ from explainers import explainers
 from explainers.classifier import CPU_BATCH_TOKENS, CUDA_BATCH_TOKENS
 from flows.cli import app, catalogue
 from metrics import metrics
+from tasks.preprocess import synthetic
 from tests.conftest import ROOT
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
@@ -163,6 +164,19 @@ def test_every_data_set_is_documented():
         assert f"| `{name}` |" in text, name
 
 
+def test_planted_effects_are_those_of_the_code():
+    text = (ROOT / "docs" / "data.md").read_text()
+    for effects in (synthetic.VALUE, synthetic.POSITION):
+        told = ", ".join(f"`{code}`" for code in effects)
+        assert f"| {told} | {', '.join(f'{effect:g}' for effect in effects.values())}" in text
+    both = "; ".join(f"{value:g} and {position:g}" for value, position in synthetic.BOTH.values())
+    assert f"{', '.join(f'`{code}`' for code in synthetic.BOTH)} | {both} |" in text
+    before, after, effect = synthetic.PAIR
+    assert f"`{before}`, `{after}` | {effect:g} for each" in text
+    assert f"{', '.join(f'`{code}`' for code in synthetic.TWINS)} | {synthetic.TWINS['TWIN_A']:g} each" in text
+    assert f"logit = {synthetic.INTERCEPT:g} + " in text and f"with chance {synthetic.PRESENT:g}" in text
+
+
 def leaves(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the dotted name and the field of everything that a study may say."""
     for name, field in model.model_fields.items():
@@ -196,9 +210,9 @@ def test_dotted_options_exist():
     known |= {name.rpartition(".")[0] for name in known}
     logged = {"explain.seconds", "explain.model_share"}
     for page, code in inline_code():
-        head = re.match(r"([\w.]+)(=\S+)?$", code)
-        if head and "." in head[1] and head[1].partition(".")[0] in sections_of_study and not head[1].endswith(".py"):
-            assert head[1] in known | logged, f"{page}: {code}"
+        head = re.fullmatch(r"(\w+)\.([\w.]+)(=\S+)?", code)
+        if head and head[1] in sections_of_study and not head[2].endswith(("csv", "json", "md", "py")):
+            assert f"{head[1]}.{head[2]}" in known | logged, f"{page}: {code}"
 
 
 def test_named_files_and_tests_exist():

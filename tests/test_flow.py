@@ -134,6 +134,10 @@ def test_one_method_forced_makes_the_same_numbers_in_a_new_run(storage, first):
     forced = stages.explain(tiny_study(storage), methods=("kernelshap",), force=True)
     assert forced != [before.info.run_id]
     there = tracker(storage)
+    assert there.get(before.info.run_id).data.tags["latest"] == "true", "a row without scores is not the latest yet"
+    assert stages.evaluate(tiny_study(storage), methods=("kernelshap",)) == forced
+    assert [there.get(run).data.tags["latest"] for run in (before.info.run_id, forced[0])] == ["false", "true"]
+    assert there.get(forced[0]).data.metrics["inc_auc"] == before.data.metrics["inc_auc"]
     old, new = (table_of(there, run_id) for run_id in (before.info.run_id, forced[0]))
     pd.testing.assert_frame_equal(old, new)
 

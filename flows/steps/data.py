@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from conf.schema import Data
 from flows.context import Context
 from flows.steps.shared import (
     StageRun,
@@ -28,13 +29,21 @@ def preprocess_made(context: Context) -> dict[str, Any]:
     """Return what a preprocess output is made from: the raw files count by content, not by where they lie."""
     data = context.study.data
     preprocessing.check(data)
-    raw = {path.name: context.store.file_digest(path) for path in preprocessing.inputs(data)}
+    raw = {raw_name(data, path): context.store.file_digest(path) for path in preprocessing.inputs(data)}
     return {
         "conf": data.model_dump(mode="json", exclude={"path", "labels_path", "memory_limit", "threads"}),
         "inputs": {"raw": raw},
         "seed": context.study.seed,
         "code": code_digest("tasks.preprocess", type(get_source(data)).__module__),
     }
+
+
+def raw_name(data: Data, path: Path) -> str:
+    """Return how a raw file is told from the others: its place in the data folder, wherever that is."""
+    if data.labels_path is not None and path.is_relative_to(data.labels_path):
+        return f"labels/{path.relative_to(data.labels_path)}"
+    assert data.path is not None, "only a data set with a folder has raw files"
+    return f"data/{path.relative_to(data.path)}"
 
 
 def make_preprocess(context: Context, folder: Path) -> None:

@@ -29,7 +29,6 @@ def explain(context: Context, method: Method, data: Output, model: Output, subje
         output = None if context.force else context.store.find("explain", digest)
         known = context.tracker.find(stage="method", method=method.label, explain=digest)
         if output is not None and known is not None:
-            context.tracker.make_latest(known.info.run_id, method.label, context.study.seed)
             return MethodRun(method, known.info.run_id, output, reused=True)
         if context.force:
             context.store.forget("explain", digest)
@@ -39,7 +38,6 @@ def explain(context: Context, method: Method, data: Output, model: Output, subje
                 subject = subject or load_subject(context, data, model)
                 output = context.store.make("explain", made, explain_work(context, subject, method), True)
             log_explanation(context, run_id, data, output)
-        context.tracker.make_latest(run_id, method.label, context.study.seed)
     return MethodRun(method, run_id, output)
 
 
@@ -61,8 +59,8 @@ def explain_made(context: Context, method: Method, data: Output, model: Output) 
 
 
 def explainer_options(explainer: Explainer) -> dict[str, Any]:
-    """Return an explainer's options that were given, as a study's YAML would."""
-    return explainer.model_dump(mode="json", exclude_unset=True)
+    """Return an explainer's options that are not its defaults: saying a default aloud changes nothing."""
+    return explainer.model_dump(mode="json", exclude_defaults=True)
 
 
 def explain_work(context: Context, subject: Subject, method: Method) -> Work:

@@ -24,19 +24,24 @@ from tasks.store import Output, code_digest, digest_of
 def evaluate(
     context: Context, run: MethodRun, data: Output, model: Output, subject: Subject | None = None
 ) -> MethodRun:
-    """Score one method; its scores go to its explanations' run, or to a new one if that has other scores."""
+    """Score one method; its scores go to its explanations' run, or to a new one if that has other scores.
+
+    The row becomes its method's latest: it is the one with explanations and scores.
+    """
     made = evaluate_made(context, run)
     digest = digest_of(made)
     label = run.method.label
     with context.store.lock(f"evaluate-{digest}"):
         output = None if context.force else context.store.find("evaluate", digest)
+        scored = context.tracker.get(run.run_id).data.tags.get("evaluate", "")
         known = context.tracker.find(stage="method", method=label, explain=run.explain.digest, evaluate=digest)
-        if output is not None and known is not None:
-            context.tracker.make_latest(known.info.run_id, label, context.study.seed)
-            return replace(run, run_id=known.info.run_id, evaluate=output)
+        if output is not None and known is not None and scored:
+            run_id = run.run_id if scored == digest else known.info.run_id
+            context.tracker.make_latest(run_id, label, context.study.seed)
+            return replace(run, run_id=run_id, evaluate=output)
         if context.force:
             context.store.forget("evaluate", digest)
-        other = context.tracker.get(run.run_id).data.tags.get("evaluate", digest) != digest
+        other = scored not in ("", digest)
         name, tags = method_run_name(context, run.method), method_tags(run.method, data, model)
         with context.tracker.run(name, tags, "" if other else run.run_id) as run_id:
             if other:

@@ -35,7 +35,7 @@ def title(column: str) -> str:
     """Return a column's title.
 
     >>> title("inc_auc_fixed"), title("peak_memory_mb")
-    ('Inclusion AUC (fixed order)', 'Peak memory (MB)')
+    ('Inclusion AUC (fixed order)', 'Peak memory (MiB)')
     """
     words = " ".join(WORDS.get(word, word) for word in column.split("_"))
     return words[:1].upper() + words[1:]
