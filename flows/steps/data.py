@@ -41,7 +41,7 @@ def preprocess_made(context: Context) -> dict[str, Any]:
 def raw_name(data: Data, path: Path) -> str:
     """Return how a raw file is told from the others: its place in the data folder, wherever that is."""
     if data.labels_path is not None and path.is_relative_to(data.labels_path):
-        return f"labels/{path.relative_to(data.labels_path)}"
+        return f"labels/{path.relative_to(data.labels_path) if path != data.labels_path else path.name}"
     assert data.path is not None, "only a data set with a folder has raw files"
     return f"data/{path.relative_to(data.path)}"
 

@@ -41,7 +41,7 @@ class Eicu(IcuSource):
         """Return the query for the raw stays."""
         return """
             WITH p AS (
-                SELECT ident(patientunitstayid) AS stay, trim(CAST(uniquepid AS VARCHAR)) AS patient,
+                SELECT ident(patientunitstayid) AS stay, nullif(trim(CAST(uniquepid AS VARCHAR)), '') AS patient,
                     ident(patienthealthsystemstayid) AS admission, 0::BIGINT AS admitted,
                     minutes(unitdischargeoffset) AS left_at, minutes(hospitaldischargeoffset) AS hospital_end,
                     CASE WHEN CAST(age AS VARCHAR) LIKE '%>%' THEN 90 ELSE number(age) END AS age,
@@ -60,8 +60,8 @@ class Eicu(IcuSource):
 
     def events(self) -> list[Events]:
         """Return one query a table."""
-        hicl = "'hicl ' || nullif(ident(drughiclseqno), '')" if self.data.nameless_drugs == "hicl" else "NULL"
-        cancelled = "lower(trim(drugordercancelled)) = 'yes'" if self.data.cancelled == "drop" else "false"
+        hicl = "'hicl ' || ident(drughiclseqno)" if self.data.nameless_drugs == "hicl" else "NULL"
+        cancelled = "word(drugordercancelled) IN ('yes', 'true')" if self.data.cancelled == "drop" else "false"
         medication = f"coalesce(clean(drugname), {hicl})"
         return [
             Events("lab", query("lab", "labresultoffset", "LAB", "clean(labname)")),

@@ -60,6 +60,7 @@ class IcuSource(Source):
         cohort = self.data.cohort
         least = cohort.window_hours + cohort.gap_hours
         reasons = [
+            Reason("no stay or patient id", "stay IS NULL OR patient IS NULL"),
             Reason("listed more than once", "copy > 1"),
             Reason("no usable admission or discharge time", "admitted IS NULL OR left_at IS NULL"),
             Reason("discharge not after admission", "left_at <= admitted"),

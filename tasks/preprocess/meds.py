@@ -45,8 +45,11 @@ class Meds(Source):
             check_schema(path, DataSchema, {"time": pa.types.is_timestamp})
         for path in files["labels"]:
             check_schema(path, LabelSchema, {"prediction_time": pa.types.is_timestamp})
-            if "boolean_value" not in pq.read_schema(path).names:
+            found = pq.read_schema(path)
+            if "boolean_value" not in found.names:
                 raise DataError("missing column in the label file", "boolean_value", "give binary labels")
+            if not pa.types.is_boolean(kind := found.field("boolean_value").type):
+                raise DataError("not a MEDS LabelSchema", f"{path.name}: boolean_value is {kind}", "write it as bool")
         for path in files["splits"]:
             check_schema(path, SubjectSplitSchema, {})
 

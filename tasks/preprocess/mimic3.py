@@ -57,9 +57,9 @@ class Mimic3(IcuSource):
 
     def events(self) -> list[Events]:
         """Return one query a table."""
-        flag = "CASE WHEN lower(trim(flag)) = 'abnormal' THEN '//abnormal' ELSE '' END"
+        flag = "CASE WHEN word(flag) = 'abnormal' THEN '//abnormal' ELSE '' END"
         suffix = flag if self.data.tokens.abnormal_flag else "''"
-        rewritten = "lower(trim(statusdescription)) = 'rewritten'" if self.data.cancelled == "drop" else "false"
+        rewritten = "word(statusdescription) = 'rewritten'" if self.data.cancelled == "drop" else "false"
         return [
             Items("labevents", "d_labitems", "LAB", "charttime", stay="NULL::VARCHAR", suffix=suffix).events(),
             self.prescriptions(),

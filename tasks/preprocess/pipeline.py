@@ -14,6 +14,7 @@ import duckdb
 from conf.schema import Data
 from tasks.preprocess.audit import write_audit
 from tasks.preprocess.ehr import collect_events, drop_stays_without, offsets, order_events, per_stay, select_stays
+from tasks.preprocess.errors import DataError
 from tasks.preprocess.source import Source, define_macros, get_source
 from tasks.preprocess.split import describe_split, split_patients
 from tasks.preprocess.vocabulary import (
@@ -68,10 +69,18 @@ def engine(data: Data, out: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         "temp_directory": str(spill),
         "autoinstall_known_extensions": False,
     }
-    connection = duckdb.connect(config=config)
+    try:
+        connection = duckdb.connect(config=config)
+    except duckdb.Error:
+        limits = f"data.memory_limit {data.memory_limit}, data.threads {data.threads}"
+        raise DataError("no such resources", limits, "lower them to what this machine has") from None
     try:
         define_macros(connection, data.tokens.names)
         yield connection
+    except duckdb.OutOfMemoryException:
+        raise DataError(
+            "out of memory", f"data.memory_limit {data.memory_limit}", "raise it, or free disk space for what spills"
+        ) from None
     finally:
         connection.close()
         shutil.rmtree(spill, ignore_errors=True)

@@ -122,10 +122,11 @@ def microseconds(hours: float) -> int:
 
 
 MACROS = (
-    "ident(x) AS coalesce(CAST(TRY_CAST(x AS BIGINT) AS VARCHAR), trim(CAST(x AS VARCHAR)))",
+    "ident(x) AS coalesce(CAST(TRY_CAST(x AS BIGINT) AS VARCHAR), nullif(trim(CAST(x AS VARCHAR)), ''))",
     "number(x) AS TRY_CAST(x AS DOUBLE)",
     "moment(x) AS epoch_us(TRY_CAST(x AS TIMESTAMP))",
-    "minutes(x) AS CAST(round(TRY_CAST(x AS DOUBLE) * 60000000) AS BIGINT)",
+    "minutes(x) AS TRY_CAST(round(TRY_CAST(x AS DOUBLE) * 60000000) AS BIGINT)",
+    "word(x) AS lower(trim(CAST(x AS VARCHAR)))",
 )
 CLEAN = {
     "normalised": r"clean(x) AS nullif(lower(trim(regexp_replace(CAST(x AS VARCHAR), '\s+', ' ', 'g'))), '')",
@@ -134,6 +135,10 @@ CLEAN = {
 
 
 def define_macros(connection: duckdb.DuckDBPyConnection, names: str) -> None:
-    """Define the SQL functions of the queries: ident (an id however it is typed), number, moment, minutes, clean."""
+    """Define the SQL functions of the queries: ident (an id however it is typed), number, moment, minutes, word, clean.
+
+    They take columns of any type: a parquet file's is not always text, and a column without a value may be anything.
+    What cannot be read as it should is NULL, and the audit counts it.
+    """
     for macro in (*MACROS, CLEAN[names]):
         connection.execute(f"CREATE TEMP MACRO {macro}")

@@ -49,7 +49,7 @@ def find_tables(folder: Path, wanted: Mapping[str, tuple[str, ...]]) -> list[Raw
     """
     if not folder.is_dir():
         raise DataError("no such folder", str(folder), "give the folder of the tables (data.path=FOLDER)")
-    files = sorted(path for path in folder.iterdir() if table_name(path))
+    files = sorted(path for path in folder.iterdir() if path.is_file() and table_name(path))
     return [open_table(find_file(folder, files, name), name, columns) for name, columns in wanted.items()]
 
 
@@ -116,7 +116,7 @@ def csv_header(path: Path) -> list[str]:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
             header = next(csv.reader(file), [])
     except (OSError, UnicodeDecodeError, csv.Error):
-        raise unreadable(path, "its first line is no UTF-8 text") from None
+        raise unreadable(path, "its beginning is no UTF-8 text") from None
     if not header:
         raise unreadable(path, "empty: it has no header")
     return header
@@ -163,6 +163,10 @@ def reading(name: str) -> Iterator[None]:
     except duckdb.OutOfMemoryException:
         raise DataError(
             "out of memory", f"while reading {name}", "raise data.memory_limit or free disk space"
+        ) from None
+    except duckdb.BinderException:
+        raise DataError(
+            "unusable table", f"{name}: a column's type does not fit", "write its columns as text, numbers or timestamps"
         ) from None
     except (duckdb.IOException, duckdb.InvalidInputException, duckdb.ConversionException) as error:
         kind = "truncated gzip" if "GZIP" in str(error) else type(error).__name__
