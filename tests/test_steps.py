@@ -46,7 +46,7 @@ def test_where_the_raw_files_lie_changes_nothing(tmp_path):
 def test_saying_a_default_aloud_changes_no_digest_and_a_label_neither(tmp_path):
     context = open_context(tiny_study(tmp_path))
     data = steps.preprocess(context).output
-    model = data  # any output names the model here
+    model = steps.train(context, data).output
 
     def named(**method) -> str:
         study = tiny_study(tmp_path, explainers=[method])

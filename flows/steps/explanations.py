@@ -50,12 +50,17 @@ def explain_made(context: Context, method: Method, data: Output, model: Output) 
             "options": explainer_options(explainer),
             **context.study.explain.model_dump(mode="json", exclude={"workers"}),
         },
-        "inputs": {"preprocess": data.digest, "train": model.digest},
+        "inputs": {"preprocess": data.digest, "train": model.digest, "weights": weights_digest(model)},
         "seed": context.study.seed,
         "code": code_digest("tasks.explain", type(explainer).__module__),
         "device": context.device,
         "software": software(),
     }
+
+
+def weights_digest(model: Output) -> str:
+    """Return the sha256 of a model's weights: on CUDA the same training need not give the same bytes."""
+    return str(model.manifest["files"]["model/model.safetensors"]["sha256"])
 
 
 def explainer_options(explainer: Explainer) -> dict[str, Any]:
