@@ -11,7 +11,6 @@ from pydantic import BaseModel, ValidationError
 from conf.schema import Study
 from explainers.registry import nearest
 
-
 PLAIN = {
     "model_type": "give a mapping of its keys",
     "tuple_type": "give a list, for example [a, b]",

@@ -17,7 +17,7 @@ Count = Annotated[int, Field(ge=1)]
 class Section(BaseModel):
     """A part of a study: frozen, and unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Cohort(Section):
@@ -25,8 +25,12 @@ class Cohort(Section):
 
     min_age: int = Field(18, ge=0, title="Youngest age", description="Years at admission.")
     first_stay_only: bool = Field(True, title="First ICU stay of each hospital admission only")
-    window_hours: float = Field(12.0, gt=0, title="Observation window", description="Hours from ICU admission.")
-    gap_hours: float = Field(12.0, ge=0, title="Gap", description="A stay lasts at least window plus gap, in hours.")
+    window_hours: float = Field(
+        12.0, gt=0, le=87600, title="Observation window", description="Hours from ICU admission."
+    )
+    gap_hours: float = Field(
+        12.0, ge=0, le=87600, title="Gap", description="A stay lasts at least window plus gap, in hours."
+    )
 
 
 class Tokens(Section):
@@ -81,7 +85,9 @@ class Data(Section):
         description="mortality and los for mimic3 and eicu, planted for synthetic, label for meds.",
     )
     labels_path: Path | None = Field(None, title="Label file", description="MEDS only: a parquet of the label schema.")
-    los_days: float = Field(3.0, gt=0, title="Long stay", description="Days from which a stay counts as long (los).")
+    los_days: float = Field(
+        3.0, gt=0, le=3650, title="Long stay", description="Days from which a stay counts as long (los)."
+    )
     prescriptions: Literal["admission_day", "in_window"] = Field(
         "admission_day",
         title="MIMIC-III prescriptions",
@@ -149,7 +155,12 @@ class Method(Section):
     """One explanation method with its options, as ``get_explainer`` takes them."""
 
     method: str = Field(title="Method", description="A name that `ordeval list explainers` prints.")
-    label: str = Field("", title="Label", description="Its name in tables; by default made from the method's options.")
+    label: str = Field(
+        "",
+        pattern=r"^[\w .-]{0,100}$",
+        title="Label",
+        description="Its name in tables; by default made from the method's options.",
+    )
     options: dict[str, Any] = Field({}, title="Options", description="The method's own options.")
 
     @model_validator(mode="before")
@@ -162,7 +173,10 @@ class Method(Section):
         known = {"method", "label", "options"}
         folded = {key: value for key, value in raw.items() if key in known}
         options = {key: value for key, value in raw.items() if key not in known}
-        return folded | {"options": {**raw.get("options", {}), **options}}
+        given = raw.get("options")
+        if given is not None and not isinstance(given, dict):
+            raise ValueError(f"options is {given!r}; give a mapping, or write the options beside method")
+        return folded | {"options": {**(given or {}), **options}}
 
     @model_validator(mode="after")
     def _exists(self) -> Self:
@@ -203,6 +217,7 @@ class Evaluate(Section):
             "perm_auc",
             "log_odds_drop",
         ),
+        min_length=1,
         title="Metrics",
     )
     grid_step: int = Field(4, ge=1, le=100, title="Grid step", description="Percent of the players.")
@@ -210,6 +225,9 @@ class Evaluate(Section):
 
     @model_validator(mode="after")
     def _exist(self) -> Self:
+        twice = sorted({name for name in self.metrics if self.metrics.count(name) > 1})
+        if twice:
+            raise ValueError(f"metrics names {twice[0]!r} twice; name it once")
         for name in self.metrics:
             get_metric(name, grid_step=self.grid_step, permutations=self.permutations)
         return self
@@ -224,7 +242,9 @@ class Timing(Section):
 class Study(Section):
     """One study: data, model, explainers, metrics."""
 
-    name: str = Field(title="Name", description="Names the MLflow experiment.", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    name: str = Field(
+        title="Name", description="Names the MLflow experiment.", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
+    )
     seed: int = Field(0, ge=0, title="Seed")
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", title="Device", description="auto takes CUDA if there is one."

@@ -133,6 +133,7 @@ def start(module: str, name: str, conf: Path, overrides: list[str] | None, **par
         return load_study(conf, overrides)
 
     study = guarded(checked)
+    guarded(lambda: check_ready(study, name))
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
 
     def work() -> None:
@@ -142,6 +143,20 @@ def start(module: str, name: str, conf: Path, overrides: list[str] | None, **par
 
     signal.signal(signal.SIGTERM, stop)
     guarded(work)
+
+
+def check_ready(study: Any, name: str) -> None:
+    """Say what keeps the flow ``name`` from starting, before Prefect takes its half minute.
+
+    Raises:
+        ValueError: CUDA, the storage, the tracking server or the raw tables are not as the study asks.
+    """
+    from flows.context import open_context
+    from tasks.preprocess import check
+
+    open_context(study)
+    if name in ("study", "preprocess"):
+        check(study.data)
 
 
 def stop(*_: object) -> None:

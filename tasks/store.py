@@ -56,7 +56,14 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = root.expanduser().resolve()
-        self.root.mkdir(parents=True, exist_ok=True)
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.root):
+                pass
+        except OSError as error:
+            raise ValueError(
+                f"storage {self.root} cannot be written ({error.strerror}); give a folder that can: storage=FOLDER"
+            ) from error
 
     def folder(self, stage: str, digest: str) -> Path:
         """Return where the output of ``stage`` with ``digest`` is or would be."""
@@ -78,7 +85,9 @@ class Store:
     def make(
         self, stage: str, made: Mapping[str, Any], work: Callable[[Path], None], keep_unfinished: bool = False
     ) -> Output:
-        """Run ``work`` in the output's folder and seal it with a manifest.
+        """Run ``work`` in a folder, seal it with a manifest and return it as the output that ``made`` names.
+
+        An earlier output stays as it is until the new one is complete.
 
         Args:
             stage: the stage's name.
@@ -87,7 +96,8 @@ class Store:
             keep_unfinished: leave an earlier attempt's files for ``work`` to continue from; else start clean.
         """
         digest = digest_of(made)
-        folder = self.folder(stage, digest)
+        final = self.folder(stage, digest)
+        folder = final if keep_unfinished else final.with_name(f"{digest}.unfinished")
         if folder.exists() and not keep_unfinished:
             shutil.rmtree(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -99,11 +109,10 @@ class Store:
         }
         manifest = {"stage": stage, "digest": digest, "made": dict(made), "files": files}
         write_json(folder / MANIFEST, manifest)
-        return Output(stage, digest, folder, manifest)
-
-    def forget(self, stage: str, digest: str) -> None:
-        """Remove an output, so that it is made from scratch."""
-        shutil.rmtree(self.folder(stage, digest), ignore_errors=True)
+        if folder != final:
+            shutil.rmtree(final, ignore_errors=True)
+            folder.replace(final)
+        return Output(stage, digest, final, manifest)
 
     @contextmanager
     def lock(self, name: str, shared: bool = False) -> Iterator[None]:

@@ -10,12 +10,14 @@ import math
 import os
 import platform
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -64,11 +66,12 @@ class Tracker:
         """
         uri = uri or f"sqlite:///{storage.resolve()}/mlflow.db"
         reach(uri)
-        client = mlflow.MlflowClient(uri, registry_uri=uri)
         try:
+            client = mlflow.MlflowClient(uri, registry_uri=uri)
             tracker = cls(client, uri, experiment_id(client, uri, storage, study), dict(tags))
-        except MlflowException as error:
-            raise TrackingError(f"MLflow at {shown(uri)} refused: {error}; check tracking_uri") from error
+        except (MlflowException, ImportError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise TrackingError(f"MLflow at {shown(uri)} refused: {reason}; check tracking_uri") from error
         tracker.sweep()
         return tracker
 
@@ -77,6 +80,8 @@ class Tracker:
         """Start a run, or go on with ``run_id``; close it as FINISHED, FAILED (an error) or KILLED (a signal)."""
         if run_id:
             self.client.update_run(run_id, status="RUNNING")
+            if "error" in self.client.get_run(run_id).data.tags:
+                self.client.delete_tag(run_id, "error")
             self.set_tags(run_id, {**process_tags(), **tags})
         else:
             merged = {**environment_tags(), **process_tags(), **self.tags, **tags}
@@ -175,17 +180,40 @@ class Tracker:
 
 
 def reach(uri: str) -> None:
-    """Raise TrackingError where a server URI does not answer, before any long work."""
+    """Raise TrackingError, before any long work, where nothing can be tracked at a URI: MLflow itself retries for long.
+
+    A server must answer something over HTTP, whatever it is, and a sqlite file must be one that can be written.
+    """
+    remedy = "or leave tracking_uri empty for a local sqlite"
+    try:
+        if uri.startswith(("http://", "https://")):
+            answer(uri)
+        elif uri.startswith("sqlite:///"):
+            place = Path(uri.removeprefix("sqlite:///").partition("?")[0])
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("ab"):
+                pass
+    except (OSError, HTTPException, ValueError) as error:
+        what = "the database cannot be written" if uri.startswith("sqlite") else "no MLflow server answers"
+        advice = "give a place that can" if uri.startswith("sqlite") else "start it"
+        raise TrackingError(f"{what} at {shown(uri)} ({error}); {advice}, {remedy}") from error
+
+
+def answer(uri: str) -> None:
+    """Raise OSError, HTTPException or ValueError where no HTTP server answers at ``uri`` within ``REACH_SECONDS``."""
     parsed = urlparse(uri)
-    if parsed.scheme in ("http", "https"):
-        port = parsed.port or (443 if parsed.scheme == "https" else 80)
-        try:
-            socket.create_connection((parsed.hostname or "", port), timeout=REACH_SECONDS).close()
-        except OSError as error:
-            raise TrackingError(
-                f"no MLflow server answers at {shown(uri)} ({error}); start it, "
-                "or leave tracking_uri empty for a local sqlite"
-            ) from error
+    host = parsed.hostname or ""
+    if parsed.scheme == "https":
+        unchecked = ssl.create_default_context()  # nothing is told here; MLflow's own client checks certificates
+        unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
+        connection: HTTPConnection = HTTPSConnection(host, parsed.port, timeout=REACH_SECONDS, context=unchecked)
+    else:
+        connection = HTTPConnection(host, parsed.port, timeout=REACH_SECONDS)
+    try:
+        connection.request("GET", f"{parsed.path.rstrip('/')}/health")
+        connection.getresponse()
+    finally:
+        connection.close()
 
 
 def shown(uri: str) -> str:

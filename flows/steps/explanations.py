@@ -30,13 +30,12 @@ def explain(context: Context, method: Method, data: Output, model: Output, subje
         known = context.tracker.find(stage="method", method=method.label, explain=digest)
         if output is not None and known is not None:
             return MethodRun(method, known.info.run_id, output, reused=True)
-        if context.force:
-            context.store.forget("explain", digest)
         with context.tracker.run(method_run_name(context, method), method_tags(method, data, model)) as run_id:
             log_conf(context, run_id, "explain", made)
             if output is None:
                 subject = subject or load_subject(context, data, model)
-                output = context.store.make("explain", made, explain_work(context, subject, method), True)
+                work = explain_work(context, subject, method)
+                output = context.store.make("explain", made, work, keep_unfinished=not context.force)
             log_explanation(context, run_id, data, output)
     return MethodRun(method, run_id, output)
 

@@ -29,6 +29,7 @@ def report(
     made = {"inputs": {run.method.label: [run.explain.digest, evaluated(run).digest] for run in runs}, "conf": {}}
     files: dict[str, Path] = {}
     output = context.store.make("report", made, lambda folder: files.update(write_report(results, folder)))
+    files = {name: output.folder / name for name in files}
     tracker = context.tracker
     tracker.artifact(run_id, output.folder, "report")
     tracker.table(run_id, summary(results).reset_index(), "summary.csv")

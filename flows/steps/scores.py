@@ -39,8 +39,6 @@ def evaluate(
             run_id = run.run_id if scored == digest else known.info.run_id
             context.tracker.make_latest(run_id, label, context.study.seed)
             return replace(run, run_id=run_id, evaluate=output)
-        if context.force:
-            context.store.forget("evaluate", digest)
         other = scored not in ("", digest)
         name, tags = method_run_name(context, run.method), method_tags(run.method, data, model)
         with context.tracker.run(name, tags, "" if other else run.run_id) as run_id:
@@ -50,7 +48,8 @@ def evaluate(
             context.tracker.params(run_id, {name: value for name, value in flat({"evaluate": made["conf"]})})
             if output is None:
                 subject = subject or load_subject(context, data, model)
-                output = context.store.make("evaluate", made, evaluate_work(context, subject, run), True)
+                work = evaluate_work(context, subject, run)
+                output = context.store.make("evaluate", made, work, keep_unfinished=not context.force)
             log_scores(context, run_id, data, output)
         context.tracker.make_latest(run_id, label, context.study.seed)
     return replace(run, run_id=run_id, evaluate=output, reused=False)

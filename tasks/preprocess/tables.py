@@ -166,7 +166,9 @@ def reading(name: str) -> Iterator[None]:
         ) from None
     except duckdb.BinderException:
         raise DataError(
-            "unusable table", f"{name}: a column's type does not fit", "write its columns as text, numbers or timestamps"
+            "unusable table",
+            f"{name}: a column's type does not fit",
+            "write its columns as text, numbers or timestamps",
         ) from None
     except (duckdb.IOException, duckdb.InvalidInputException, duckdb.ConversionException) as error:
         kind = "truncated gzip" if "GZIP" in str(error) else type(error).__name__
