@@ -5,9 +5,15 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from functools import cache
+from typing import TypeVar
+
+from pydantic import BaseModel
 
 from explainers.base import Explainer
+
+Plugin = TypeVar("Plugin", bound=BaseModel)
 
 
 def import_all(package: str) -> None:
@@ -38,6 +44,17 @@ def nearest(word: str, known: list[str]) -> str:
     return f"{hint}there are: {', '.join(known)}"
 
 
+def chosen(what: str, known: Mapping[str, type[Plugin]], name: str, options: Mapping[str, object]) -> Plugin:
+    """Return the ``known`` plug-in called ``name`` with its options, or raise ValueError that names the nearest."""
+    if name not in known:
+        raise ValueError(f"unknown {what} {name!r}: {nearest(name, list(known))}")
+    kind = known[name]
+    for option in options:
+        if option not in kind.model_fields:
+            raise ValueError(f"{name} has no option {option!r}: {nearest(option, list(kind.model_fields))}")
+    return kind.model_validate(dict(options))
+
+
 @cache
 def explainers() -> dict[str, type[Explainer]]:
     """Return every explainer class by name."""
@@ -58,11 +75,4 @@ def get_explainer(name: str, **options: object) -> Explainer:
     >>> get_explainer("random").name
     'random'
     """
-    known = explainers()
-    if name not in known:
-        raise ValueError(f"unknown explainer {name!r}: {nearest(name, list(known))}")
-    kind = known[name]
-    for option in options:
-        if option not in kind.model_fields:
-            raise ValueError(f"{name} has no option {option!r}: {nearest(option, list(kind.model_fields))}")
-    return kind(**options)
+    return chosen("explainer", explainers(), name, options)

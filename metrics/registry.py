@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from explainers.registry import import_all, named_subclasses, nearest
+from explainers.registry import chosen, import_all, named_subclasses
 from metrics.base import Metric
 
 
@@ -28,11 +28,4 @@ def get_metric(name: str, **options: object) -> Metric:
     >>> get_metric("inc_auc", grid_step=10).higher_is_better
     True
     """
-    known = metrics()
-    if name not in known:
-        raise ValueError(f"unknown metric {name!r}: {nearest(name, list(known))}")
-    kind = known[name]
-    for option in options:
-        if option not in kind.model_fields:
-            raise ValueError(f"{name} has no option {option!r}: {nearest(option, list(kind.model_fields))}")
-    return kind.model_validate(options)
+    return chosen("metric", metrics(), name, options)

@@ -12,12 +12,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import BertForSequenceClassification
 from transformers.activations import GELUActivation
 
 from explainers import ClassifierGame, Explainer, Game, get_explainer
 from explainers.deeplift import attribute
 from explainers.embeddings import private_view
+from tests.models import tiny_bert
 
 MASK, CLS = 4, 2
 GRADIENT = ("saliency", "integrated_gradients", "deeplift")
@@ -27,21 +28,7 @@ BASELINES = (*EVALUATION, *GRADIENT, "random")
 
 @pytest.fixture(scope="module")
 def bert() -> BertForSequenceClassification:
-    config = BertConfig(
-        vocab_size=30,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=32,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = BertForSequenceClassification(config).eval()
-        for parameter in model.parameters():  # larger weights: an output that is not flat
-            if parameter.dim() > 1:
-                parameter.data *= 10
-    return model
+    return tiny_bert(words=30, layers=2, scale=10)
 
 
 @pytest.fixture(scope="module")

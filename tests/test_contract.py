@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 import torch
 from pydantic import BaseModel
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import BertForSequenceClassification
 
 from explainers import ClassifierGame, Explainer, Explanation, Game, explainers, get_explainer
 from explainers.streams import stream
 from metrics import Metric, compute_all, get_metric, metrics
+from tests.models import tiny_bert
 
 CLS, MASK, FIRST, WORDS = 1, 2, 4, 24
 LENGTHS = (0, 1, 2)
@@ -52,21 +53,7 @@ budgeted_variants = pytest.mark.parametrize(("name", "options"), BUDGETED, ids=t
 
 @cache
 def bert() -> BertForSequenceClassification:
-    config = BertConfig(
-        vocab_size=FIRST + WORDS,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=32,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = BertForSequenceClassification(config).eval()
-        for parameter in model.parameters():  # larger weights: an output that is not flat
-            if parameter.dim() > 1:
-                parameter.data *= 8
-    return model
+    return tiny_bert(words=FIRST + WORDS, layers=1, scale=8)
 
 
 def sequences(samples: int, n: int) -> torch.Tensor:
