@@ -14,7 +14,7 @@ import urllib.request
 import pytest
 
 from tests.conftest import ROOT
-from tests.studies import TINY
+from tests.studies import tiny_study
 
 START_SECONDS = 240
 RUN_SECONDS = 240
@@ -83,7 +83,7 @@ def test_every_stage_has_a_form_and_a_run_from_it_completes(servers):
     for item in found.values():
         fields = item["parameter_openapi_schema"]["definitions"]["Data"]["properties"]
         assert all(field.get("title") or "$ref" in str(field) for field in fields.values()), fields
-    study = {**TINY, "storage": str(storage)}
+    study = tiny_study(storage).model_dump(mode="json")
     begun = call(f"{api}/deployments/{found['preprocess']['id']}/create_flow_run", {"parameters": {"study": study}})
     deadline = time.monotonic() + RUN_SECONDS
     while True:
