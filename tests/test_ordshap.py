@@ -209,3 +209,30 @@ def test_placements_are_all_there_in_order():
 def test_option_of_another_estimator_is_an_error():
     with pytest.raises(ValueError, match="'subsets' belongs to estimator 'algorithm1'"):
         get_explainer("ordshap", estimator="walks", subsets=4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    n=st.integers(2, 7),
+    null=st.integers(0, 6),
+    batch_tokens=st.integers(1, 60),
+    estimator=st.sampled_from(["walks", "algorithm1"]),
+)
+def test_a_null_player_gets_exactly_nothing_whatever_the_batches(seed, n, null, batch_tokens, estimator):
+    """The null player's token adds nothing in any slot; estimators made of marginal contributions give it exactly 0."""
+    rng = np.random.default_rng(seed)
+    effect = torch.tensor(rng.normal(size=(n + 1, n)))
+    effect[0] = 0
+    effect[1 + null % n] = 0
+
+    def f(tokens: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(effect[tokens, torch.arange(n)].sum(1))
+
+    x = torch.arange(1, n + 1)[None]
+    method = get_explainer("ordshap", estimator=estimator, budget=200)
+    result = method.explain(Game.from_function(f, x, 0), seed=seed)
+    chunked = method.explain(Game.from_function(f, x, 0, batch_tokens=batch_tokens), seed=seed)
+    assert result.value[0, null % n].abs() < 1e-12 and result.position[0, null % n].abs() < 1e-12
+    assert torch.allclose(result.matrix.nan_to_num(), chunked.matrix.nan_to_num(), atol=1e-9)
+    assert result.evaluations.tolist() == chunked.evaluations.tolist()
