@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -30,7 +30,6 @@ class Context:
         device: "cpu" or "cuda".
         force: make outputs again even where intact ones are there.
         progress: called with (what, done, of).
-        study_run: the execution's name, a tag on all runs it starts.
     """
 
     study: Study
@@ -39,7 +38,6 @@ class Context:
     device: str
     force: bool = False
     progress: Progress = silent
-    study_run: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
 
 def open_context(study: Study, force: bool = False, progress: Progress = silent, prefect_run: str = "") -> Context:
@@ -51,10 +49,9 @@ def open_context(study: Study, force: bool = False, progress: Progress = silent,
     """
     device = resolve_device(study.device)
     store = Store(study.storage)
-    study_run = uuid.uuid4().hex[:12]
     tags = {
         "study": study.name,
-        "study_run": study_run,
+        "study_run": uuid.uuid4().hex[:12],
         "dataset": study.data.dataset,
         "task": study.data.task,
         "seed": str(study.seed),
@@ -63,7 +60,7 @@ def open_context(study: Study, force: bool = False, progress: Progress = silent,
     if prefect_run:
         tags["prefect_run"] = prefect_run
     tracker = Tracker.connect(study.tracking_uri, store.root, study.name, tags)
-    return Context(study, store, tracker, device, force, progress, study_run)
+    return Context(study, store, tracker, device, force, progress)
 
 
 def resolve_device(wanted: str) -> str:

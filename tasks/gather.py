@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,8 @@ from explainers import Explanation
 from tasks.evaluate import read_curves, read_scores
 from tasks.explain import read_explanation, read_target, test_rows
 from tasks.report import MethodView, SampleView, StudyResults
+from tasks.report.results import TIMING_COLUMNS
+from tasks.store import read_json
 from tasks.vocabulary import Vocabulary, read_vocabulary
 
 WITH_MATRIX = 10  # samples whose gamma matrix goes into the report: n^2 numbers each
@@ -72,7 +73,7 @@ def timings(methods: list[MethodOutputs]) -> pd.DataFrame:
     """Return the timing of the methods that were timed; no row where none was."""
     timed = [method for method in methods if method.timing is not None]
     if not timed:
-        return pd.DataFrame(columns=["method", "sample", "seconds", "evaluations", "peak_memory_mb"])
+        return pd.DataFrame(columns=list(TIMING_COLUMNS))
     return labelled(timed, lambda method: pd.read_csv(method.timing / "timing.csv"))
 
 
@@ -147,8 +148,3 @@ def evaluate_facts(evaluate: Evaluate) -> dict[str, str]:
         "grid": f"every {evaluate.grid_step} % of the tokens",
         "permutations": f"{evaluate.permutations}, the same for all methods",
     }
-
-
-def read_json(path: Path) -> dict:
-    """Return the content of a JSON file."""
-    return dict(json.loads(path.read_text(encoding="utf-8")))

@@ -74,7 +74,7 @@ class Store:
         folder = self.folder(stage, digest)
         if not (folder / MANIFEST).is_file():
             return None
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = read_json(folder / MANIFEST)
         for name, expected in manifest["files"].items():
             path = folder / name
             if not path.is_file() or path.stat().st_size != expected["bytes"] or sha256(path) != expected["sha256"]:
@@ -166,6 +166,11 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Write JSON atomically; a NaN is an error (JSON has none)."""
     write_text(path, json.dumps(content, indent=1, sort_keys=True, allow_nan=False, default=str) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the mapping in a JSON file."""
+    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from flows.steps.shared import (
 )
 from tasks import preprocess as preprocessing
 from tasks.preprocess.source import get_source
-from tasks.store import Output, code_digest
+from tasks.store import Output, code_digest, read_json
 
 
 def preprocess(context: Context) -> StageRun:
@@ -53,7 +52,7 @@ def make_preprocess(context: Context, folder: Path) -> None:
 
 def log_preprocess(context: Context, run_id: str, output: Output) -> None:
     """Log the audit, the vocabulary and the raw data set's digest."""
-    audit = json.loads((output.folder / "audit.json").read_text())
+    audit = read_json(output.folder / "audit.json")
     context.tracker.metrics(run_id, {name: float(value) for name, value in flat(audit) if is_number(value)})
     for name in ("audit.json", "audit.md", "vocabulary.json", "truth.json"):
         if (output.folder / name).is_file():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from flows.steps.shared import (
 )
 from tasks.explain import CLOCK, Subject, audit_means, explain_method
 from tasks.gather import attribution_table
-from tasks.store import Output, code_digest, digest_of
+from tasks.store import Output, code_digest, digest_of, read_json
 
 
 def explain(context: Context, method: Method, data: Output, model: Output, subject: Subject | None = None) -> MethodRun:
@@ -95,7 +94,7 @@ def log_explanation(context: Context, run_id: str, data: Output, output: Output)
     """Log a method's attributions, audit and share of time inside the model."""
     study = context.study
     numbers = audit_means(output.folder, study.explain.shard_size, study.explain.samples)
-    clock = json.loads((output.folder / CLOCK).read_text())
+    clock = read_json(output.folder / CLOCK)
     if clock["seconds"] > 0:
         numbers["explain.seconds"] = clock["seconds"]
         numbers["explain.model_share"] = clock["model_seconds"] / clock["seconds"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from flows.steps.shared import (
     software,
     stage_run,
 )
-from tasks.store import Output, code_digest
+from tasks.store import Output, code_digest, read_json
 from tasks.tracking_model import log_classifier
 from tasks.train import fit
 
@@ -53,7 +52,7 @@ def make_train(context: Context, data: Output, folder: Path) -> None:
 
 def log_train(context: Context, run_id: str, output: Output) -> None:
     """Log scores, history, calibration and the registered model."""
-    scores = json.loads((output.folder / "scores.json").read_text())
+    scores = read_json(output.folder / "scores.json")
     context.tracker.metrics(run_id, {name: float(value) for name, value in scores.items() if is_number(value)})
     history = pd.read_csv(output.folder / "history.csv")
     rows = [

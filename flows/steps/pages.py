@@ -42,7 +42,7 @@ def facts(context: Context, runs: list[MethodRun], data: Output, model: Output) 
     """Return how a study was made, by name, for people."""
     tags = context.tracker.get(runs[0].run_id).data.tags
     return {
-        "study run": context.study_run,
+        "study run": context.tracker.tags["study_run"],
         "seed": str(context.study.seed),
         "device": context.tracker.tags["device"],
         "output scale": context.study.explain.output,
