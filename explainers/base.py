@@ -29,6 +29,9 @@ class SampleExplanation:
         position: (n,) position importance as the slope of gamma; None where a method has none.
         position_ls: (n,) beta of Eq. 11; None where a method has none.
         matrix: (n, n) gamma, players x slots; None where a method has none.
+        value_stderr: (n,) standard errors; None where a method estimates none, NaN where the budget did not reach.
+        position_stderr: (n,) the same of the position importance.
+        matrix_stderr: (n, n) the same of gamma.
         audit: named numbers about this estimate (gaps, ranks, empty cells).
     """
 
@@ -36,6 +39,9 @@ class SampleExplanation:
     position: torch.Tensor | None = None
     position_ls: torch.Tensor | None = None
     matrix: torch.Tensor | None = None
+    value_stderr: torch.Tensor | None = None
+    position_stderr: torch.Tensor | None = None
+    matrix_stderr: torch.Tensor | None = None
     audit: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -50,6 +56,10 @@ class Explanation:
         matrix: (b, n, n) gamma (Eq. 8), players x slots; None where a method has none.
         evaluations: (b,) black-box evaluations spent on each sample.
         audit: one mapping of named numbers a sample.
+        value_stderr: (b, n) standard errors of each sample's estimate (not of a mean over samples); None where a
+            method estimates none, NaN where the budget did not reach to one.
+        position_stderr: (b, n) the same of the position importance.
+        matrix_stderr: (b, n, n) the same of gamma.
     """
 
     value: torch.Tensor
@@ -58,6 +68,9 @@ class Explanation:
     matrix: torch.Tensor | None
     evaluations: torch.Tensor
     audit: tuple[Mapping[str, float], ...]
+    value_stderr: torch.Tensor | None = None
+    position_stderr: torch.Tensor | None = None
+    matrix_stderr: torch.Tensor | None = None
 
 
 class Explainer(BaseModel, ABC):
@@ -137,4 +150,7 @@ def stack(parts: list[SampleExplanation], evaluations: list[int], n: int) -> Exp
         matrix=column("matrix", (n, n)),
         evaluations=torch.tensor(evaluations, dtype=torch.long),
         audit=tuple(part.audit for part in parts),
+        value_stderr=column("value_stderr", (n,)),
+        position_stderr=column("position_stderr", (n,)),
+        matrix_stderr=column("matrix_stderr", (n, n)),
     )
