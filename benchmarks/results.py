@@ -37,7 +37,7 @@ def write(name: str, table: pd.DataFrame, figure: Figure, facts: dict[str, objec
 
 def made_on() -> dict[str, object]:
     """Return the command, the commit and the machine."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
     return {
         "command": " ".join(["python", "-m", sys.argv[0].split("/")[-1].removesuffix(".py"), *sys.argv[1:]]).replace(
             "-m ", "-m benchmarks.", 1

@@ -196,7 +196,21 @@ class Explain(Section):
 
     samples: Count = Field(50, title="Explained samples", description="Stays of the test part.")
     output: Literal["probability", "log_probability", "logit"] = Field("probability", title="Explained output")
+    players: Literal["tokens", "times"] = Field(
+        "tokens", title="Players", description="times: the tokens of one hour are one player, a visit."
+    )
+    removal: Literal["mask_token", "attention_mask", "drop_tokens"] = Field(
+        "mask_token",
+        title="Removal",
+        description="What stands for an absent token: the mask token, a hidden token, or nothing.",
+    )
+    precision: Literal["full", "bfloat16", "float16"] = Field(
+        "full", title="Precision", description="Of the evaluations; the error of mixed precision is in the audit."
+    )
     batch_tokens: Count | None = Field(None, title="Tokens a forward pass", description="None suits the device.")
+    together: int = Field(
+        1, ge=1, le=1024, title="Samples side by side", description="Of one shard; their requests share batches."
+    )
     shard_size: Count = Field(8, title="Samples a shard", description="A killed run loses at most one shard a worker.")
     workers: int = Field(1, ge=1, le=64, title="Shards at a time")
 

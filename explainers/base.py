@@ -100,7 +100,8 @@ class Explainer(BaseModel, ABC):
             if game.n == 0:
                 parts.append(self.explain_nothing())
             else:
-                parts.append(self.explain_sample(game, sample, stream(seed, self.name, game.keys[sample])))
+                with game.remembering(sample):
+                    parts.append(self.explain_sample(game, sample, stream(seed, self.name, game.keys[sample])))
             evaluations.append(game.spent[sample] - before)
         return stack(parts, evaluations, game.n)
 

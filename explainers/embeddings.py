@@ -47,11 +47,15 @@ def own_tree(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def players_mean(view: EmbeddingView, attribution: torch.Tensor) -> torch.Tensor:
-    """Return (n,): the mean over the embedding dimensions of (1, length, width), at the players' positions.
+    """Return (n,): the mean over the embedding dimensions of (1, length, width), and over a player's tokens.
 
     Source: OrdShap paper, App. D.2, "we average the attributions over each token embedding".
     """
-    return attribution[0, view.players].detach().double().mean(-1)
+    of_tokens = attribution[0, view.players].detach().double().mean(-1)
+    if view.members is None:
+        return of_tokens
+    sizes = torch.bincount(view.members)
+    return torch.zeros_like(sizes, dtype=torch.float64).index_add_(0, view.members, of_tokens) / sizes
 
 
 def completeness_gap(view: EmbeddingView, attribution: torch.Tensor) -> float:

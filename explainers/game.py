@@ -8,12 +8,18 @@ is the slot of player i. Both are 0-based in code.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from explainers.batches import Request, answer
 from explainers.lazy import Lazy
-from explainers.removal import masked_rows
+from explainers.memo import WIDEST, Memo
+from explainers.players import check_rows
+from explainers.rows import distinct_rows, row_hashes
 
 if TYPE_CHECKING:
     import torch
@@ -31,13 +37,15 @@ class EmbeddingView:
         module: maps embeddings (rows, length, width) to the game's output (rows,).
         inputs: (1, length, width) embeddings of the untouched input.
         baselines: (1, length, width) the same with every player's token replaced by the mask token.
-        players: the positions of the players among ``length``.
+        players: the positions of the players' tokens among ``length``.
+        members: the player of each of these tokens; None where each token is a player.
     """
 
     module: torch.nn.Module
     inputs: torch.Tensor
     baselines: torch.Tensor
     players: slice
+    members: torch.Tensor | None = None
 
 
 class Game:
@@ -48,10 +56,21 @@ class Game:
         size: number of samples.
         keys: one name a sample; a sample's random stream is drawn from it.
         device: where coalitions are built and outputs are returned.
+        times: (size, n) float64 on the CPU, the time of each slot, never falling; None where slots have no times.
         spent: black-box evaluations made so far for each sample.
+        spent_tokens: tokens that the black box was given so far for each sample, special ones and padding included.
+        columns: raw outputs an evaluation has.
+        answerer: what answers a request for distinct inputs; games that are explained together share one.
     """
 
-    def __init__(self, n: int, keys: Sequence[str], device: torch.device, batch_tokens: int) -> None:
+    def __init__(
+        self,
+        n: int,
+        keys: Sequence[str],
+        device: torch.device,
+        batch_tokens: int,
+        times: torch.Tensor | None = None,
+    ) -> None:
         if batch_tokens < 1:
             raise ValueError(f"batch_tokens is {batch_tokens}; give at least 1")
         self.n = n
@@ -59,7 +78,12 @@ class Game:
         self.size = len(self.keys)
         self.device = device
         self.batch_tokens = batch_tokens
+        self.times = times
         self.spent = [0] * self.size
+        self.spent_tokens = [0] * self.size
+        self.columns = 1
+        self.answerer: Callable[[Request], torch.Tensor] = alone
+        self._memos: dict[int, Memo] = {}
 
     @staticmethod
     def from_function(
@@ -67,24 +91,32 @@ class Game:
         x: torch.Tensor,
         ablated: int,
         batch_tokens: int = FUNCTION_BATCH_TOKENS,
+        groups: torch.Tensor | None = None,
+        times: torch.Tensor | None = None,
     ) -> Game:
         """Return the game of a function on token sequences.
 
         Args:
-            f: maps a LongTensor (rows, n) to a Tensor (rows,). Metrics read it as the explained class's probability.
-            x: (b, n) integer tokens, one player each.
-            ablated: the mask token that stands for an absent player.
+            f: maps a LongTensor (rows, length) to a Tensor (rows,). Metrics read it as the explained class's
+                probability.
+            x: (b, length) integer tokens.
+            ablated: the mask token that stands for an absent player's token.
             batch_tokens: at most this many tokens go to ``f`` at once (at least one row).
+            groups: (b, length) the player of each token, 0..n-1; None makes each token a player.
+            times: (b, n) the time of each slot, finite and never falling; None where slots have no times.
 
         Raises:
-            ValueError: ``x`` is not (b, n), or ``f`` returns another shape than (rows,).
+            ValueError: ``x``, ``groups`` or ``times`` has another shape or type, ``groups`` skips a number or differs
+                in players from sample to sample, or ``f`` returns another shape than (rows,).
 
         >>> import torch
         >>> game = Game.from_function(lambda t: (t == 7).sum(1).double(), torch.tensor([[7, 1, 7]]), ablated=0)
         >>> game.evaluate(0, torch.tensor([[True, True, False]]))
         tensor([1.], dtype=torch.float64)
         """
-        return FunctionGame(f, x, ablated, batch_tokens)
+        from explainers.functions import FunctionGame
+
+        return FunctionGame(f, x, ablated, batch_tokens, groups, times)
 
     @staticmethod
     def from_set_function(
@@ -100,6 +132,8 @@ class Game:
         Raises:
             ValueError: ``n`` is negative, or ``v`` returns another shape than (rows,).
         """
+        from explainers.functions import SetFunctionGame
+
         return SetFunctionGame(v, n, batch_tokens)
 
     def evaluate(self, sample: int, kept: torch.Tensor, arrangement: torch.Tensor | None = None) -> torch.Tensor:
@@ -112,46 +146,85 @@ class Game:
 
         Returns:
             (rows,) float64 on ``device``. Equal inputs are evaluated once, in batches of ``batch_tokens``.
+
+        Raises:
+            ValueError: ``kept`` or ``arrangement`` has another shape or type.
         """
         return self.value(sample, self.outputs(sample, kept, arrangement))
 
     def outputs(self, sample: int, kept: torch.Tensor, arrangement: torch.Tensor | None = None) -> torch.Tensor:
         """Return the black box's raw outputs (rows, outputs) in float64, arguments as in :meth:`evaluate`."""
+        check_rows(self.n, kept, arrangement)
         kept = kept.to(self.device)
         if arrangement is not None:
-            arrangement = arrangement.to(self.device)
+            arrangement = arrangement.to(self.device, torch.long)
         inputs = self.inputs(sample, kept, arrangement)
-        first, inverse = distinct_rows(inputs)
-        self.spent[sample] += len(first)
-        return self._in_batches(sample, inputs[first])[inverse]
+        hashes = row_hashes(inputs)
+        first, inverse = distinct_rows(inputs, hashes)
+        if len(first) == len(inputs):
+            return self._distinct_outputs(sample, inputs, hashes)
+        return self._distinct_outputs(sample, inputs[first], hashes[first])[inverse]
 
-    def _in_batches(self, sample: int, inputs: torch.Tensor) -> torch.Tensor:
-        rows = max(1, self.batch_tokens // max(1, self.input_length()))
-        done: list[torch.Tensor] = []
-        start = 0
-        while start < len(inputs):
-            try:
-                done.append(self.forward(sample, inputs[start : start + rows]).to(torch.float64))
-            except torch.OutOfMemoryError:
-                if rows == 1:
-                    raise
-                rows = max(1, rows // 2)
-                torch.cuda.empty_cache()
-                continue
-            start += rows
-        return torch.cat(done) if done else torch.zeros((0, 1), dtype=torch.float64, device=self.device)
+    def _distinct_outputs(self, sample: int, inputs: torch.Tensor, hashes: torch.Tensor) -> torch.Tensor:
+        memo = self._memos.get(sample)
+        if memo is None:
+            return self._asked(sample, inputs, hashes)
+        return memo.complete(inputs, hashes, lambda *fresh: self._asked(sample, *fresh))
 
-    def input_length(self) -> int:
-        """Return how many tokens one evaluation costs."""
+    def _asked(self, sample: int, inputs: torch.Tensor, hashes: torch.Tensor) -> torch.Tensor:
+        outputs = self.answerer(Request(self, sample, inputs))
+        self.note(sample, inputs, hashes, outputs)
+        return outputs
+
+    @contextmanager
+    def remembering(self, sample: int) -> Iterator[None]:
+        """Evaluate no input of one sample twice within the block, where inputs are short enough to repeat.
+
+        Inputs of at most 12 tokens are remembered, 65,536 of them; on longer ones hardly any request meets an earlier
+        one. What is found again is not counted in ``spent``.
+        """
+        if sample in self._memos or self.input_width() > WIDEST:
+            yield
+            return
+        self._memos[sample] = Memo()
+        try:
+            yield
+        finally:
+            del self._memos[sample]
+
+    def box(self) -> Hashable:
+        """Return what games must have in common to share a forward pass; by default no other game has it."""
+        return id(self)
+
+    def takes_padding(self) -> bool:
+        """Return whether inputs that end in ``ABSENT`` mean the same as shorter ones; asked where unequal ones meet."""
+        return False
+
+    def alike(self, sample: int) -> bool:
+        """Return whether absent players cannot be told apart: which of them sits in which slot does not matter.
+
+        It does where players are groups of unequally many tokens.
+        """
+        return True
+
+    def input_width(self) -> int:
+        """Return how many tokens a row of inputs has, special tokens left out."""
         return self.n
 
+    def lengths(self, inputs: torch.Tensor) -> np.ndarray:
+        """Return how many tokens the model is given for each of the ``inputs`` (rows,)."""
+        return np.full(len(inputs), self.input_width())
+
     def inputs(self, sample: int, kept: torch.Tensor, arrangement: torch.Tensor | None) -> torch.Tensor:
-        """Return the (rows, length) integer inputs of the black box; rows that are equal are evaluated once."""
+        """Return the (rows, width) integer inputs of the black box; rows that are equal are evaluated once."""
         raise NotImplementedError
 
     def forward(self, sample: int, inputs: torch.Tensor) -> torch.Tensor:
-        """Return raw outputs (rows, outputs) of one batch of inputs."""
+        """Return raw outputs (rows, outputs) of one batch of inputs; rows of shorter games end in ``ABSENT``."""
         raise NotImplementedError
+
+    def note(self, sample: int, inputs: torch.Tensor, hashes: torch.Tensor, outputs: torch.Tensor) -> None:
+        """Take note of inputs that the black box has just seen; a game that checks its own precision does."""
 
     def value(self, sample: int, outputs: torch.Tensor) -> torch.Tensor:
         """Return the explained number (rows,) from raw outputs."""
@@ -177,105 +250,11 @@ class Game:
         )
 
 
-class FunctionGame(Game):
-    """The game of ``Game.from_function``."""
-
-    def __init__(
-        self,
-        f: Callable[[torch.Tensor], torch.Tensor],
-        x: torch.Tensor,
-        ablated: int,
-        batch_tokens: int = FUNCTION_BATCH_TOKENS,
-    ) -> None:
-        if x.dim() != 2 or x.is_floating_point() or x.is_complex():
-            raise ValueError(f"x has shape {tuple(x.shape)} and type {x.dtype}; give (b, n) integer tokens")
-        super().__init__(x.shape[1], [content_key(row) for row in x], x.device, batch_tokens)
-        self.f = f
-        self.x = x.long()
-        self.ablated = ablated
-
-    def inputs(self, sample: int, kept: torch.Tensor, arrangement: torch.Tensor | None) -> torch.Tensor:
-        """Return the tokens (rows, n), rearranged and masked."""
-        return masked_rows(self.x[sample], kept, arrangement, self.ablated)
-
-    def forward(self, sample: int, inputs: torch.Tensor) -> torch.Tensor:
-        """Return ``f`` of the tokens (rows, 1)."""
-        with torch.no_grad():
-            return one_column(self.f(inputs), len(inputs), "f")
-
-
-class SetFunctionGame(Game):
-    """The game of ``Game.from_set_function``."""
-
-    def __init__(
-        self,
-        v: Callable[[torch.Tensor], torch.Tensor],
-        n: int,
-        batch_tokens: int = FUNCTION_BATCH_TOKENS,
-    ) -> None:
-        if n < 0:
-            raise ValueError(f"n is {n}; a game has at least 0 players")
-        super().__init__(n, [f"set function of {n}"], torch.device("cpu"), batch_tokens)
-        self.v = v
-
-    def inputs(self, sample: int, kept: torch.Tensor, arrangement: torch.Tensor | None) -> torch.Tensor:
-        """Return the coalitions themselves: arrangements do not matter."""
-        return kept
-
-    def forward(self, sample: int, inputs: torch.Tensor) -> torch.Tensor:
-        """Return ``v`` of the coalitions (rows, 1)."""
-        with torch.no_grad():
-            return one_column(self.v(inputs.bool()), len(inputs), "v")
-
-
-def one_column(outputs: torch.Tensor, rows: int, name: str) -> torch.Tensor:
-    """Return ``outputs`` as (rows, 1), or say that the function broke its contract."""
-    if tuple(outputs.shape) != (rows,):
-        raise ValueError(f"{name} returned shape {tuple(outputs.shape)} for {rows} rows; it must return ({rows},)")
-    return outputs.detach()[:, None]
+def alone(request: Request) -> torch.Tensor:
+    """Answer a request by itself."""
+    return answer([request])[0]
 
 
 def content_key(tokens: torch.Tensor) -> str:
     """Name a sample by its content, so that its draws do not depend on its place in a batch."""
     return hashlib.sha256(tokens.detach().cpu().long().numpy().tobytes()).hexdigest()
-
-
-def distinct_rows(inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the indices of one representative of each distinct row, and for each row its representative's rank.
-
-    Rows are compared by a 64-bit hash and then checked; the (never seen) collision falls back to a full sort.
-    """
-    rows, width = inputs.shape
-    if rows == 0 or width == 0:
-        first = torch.zeros(min(rows, 1), dtype=torch.long, device=inputs.device)
-        return first, torch.zeros(rows, dtype=torch.long, device=inputs.device)
-    factors = hash_factors(width).to(inputs.device)
-    hashes = torch.zeros(rows, dtype=torch.long, device=inputs.device)
-    for start in range(0, rows, max(1, FUNCTION_BATCH_TOKENS // width)):
-        block = slice(start, start + max(1, FUNCTION_BATCH_TOKENS // width))
-        hashes[block] = ((inputs[block].long() + 1) * factors).sum(1)
-    first, inverse = first_of_each(hashes)
-    if not torch.equal(inputs, inputs[first][inverse]):
-        _, exact = torch.unique(inputs, dim=0, return_inverse=True)
-        first, inverse = first_of_each(exact)
-    return first, inverse
-
-
-def first_of_each(labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the first index of each distinct label in order of appearance, and each entry's rank among them."""
-    _, inverse = torch.unique(labels, return_inverse=True)
-    groups = int(inverse.max()) + 1
-    places = torch.arange(len(labels), device=labels.device)
-    first = torch.full((groups,), len(labels), device=labels.device).scatter_reduce(0, inverse, places, reduce="amin")
-    order = torch.argsort(first)
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(groups, device=labels.device)
-    return first[order], rank[inverse]
-
-
-def hash_factors(width: int) -> torch.Tensor:
-    """Return fixed odd 64-bit factors (width,), one a slot."""
-    from explainers.streams import stream
-
-    draws = stream(0, "row hash", str(width)).integers(-(2**62), 2**62, size=width) * 2 + 1
-    return torch.from_numpy(draws)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,8 @@ import torch
 from datasets import Dataset, load_from_disk
 
 from conf.schema import Explain, Method
-from explainers import ClassifierGame, Explanation, get_explainer
+from explainers import ClassifierGame, Explainer, Explanation, get_explainer
+from explainers.together import explain_together
 from tasks.shards import read_sample, run_shards
 from tasks.store import write_json
 from tasks.train.served import load_model
@@ -21,6 +22,8 @@ from tasks.vocabulary import Vocabulary, read_vocabulary
 
 SHARDS = "shards"
 CLOCK = "clock.json"
+STDERRS = ("value_stderr", "position_stderr", "matrix_stderr")
+PARTS = ("position", "position_ls", "matrix", *STDERRS)
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Subject:
         model: the classifier in ``eval()``.
         vocabulary: names and special tokens.
         rows: the samples: ``stay`` (keyed hash), ``tokens``, ``hours``, ``label``.
-        explain: output scale and batch size.
+        explain: output scale, players, removal, batches.
     """
 
     model: torch.nn.Module
@@ -50,23 +53,42 @@ class Subject:
         return cls(load_model(model / "model", device), read_vocabulary(data), rows, explain)
 
     def game(self, index: int) -> ClassifierGame:
-        """Return the game of one sample."""
-        tokens = torch.tensor([self.rows[index]["tokens"]], dtype=torch.long)
+        """Return the game of one sample; the times of its slots are hours since the window's start."""
+        row = self.rows[index]
+        groups, hours = players_in(row["hours"], self.explain.players)
         return ClassifierGame(
             self.model,
-            tokens,
+            torch.tensor([row["tokens"]], dtype=torch.long),
             ablated=self.vocabulary.mask,
             prefix=(self.vocabulary.cls,),
             scale=self.explain.output,
             batch_tokens=self.explain.batch_tokens,
+            removal=self.explain.removal,
+            precision=self.explain.precision,
+            groups=None if self.explain.players == "tokens" else torch.from_numpy(groups)[None],
+            times=torch.from_numpy(hours)[None],
         )
+
+
+def players_in(hours: list[float], players: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the player of each token (length,), 0-based, and the hour of each player's slot (n,), float64.
+
+    Args:
+        hours: (length,) the hour of each token.
+        players: ``tokens``: each token; ``times``: the tokens of one hour, side by side.
+    """
+    each = np.asarray(hours, dtype=np.float64)
+    starts = np.ones(len(each), dtype=bool)
+    if players == "times":
+        starts[1:] = each[1:] != each[:-1]
+    return np.cumsum(starts) - 1, each[starts]
 
 
 def check_methods(data: Path, explain: Explain, methods: list[Method]) -> None:
     """Raise ValueError, before any long work, where a method cannot serve every sample of a preprocess output."""
-    lengths = [len(tokens) for tokens in test_rows(data, explain.samples)["tokens"]]
+    players = [len(players_in(hours, explain.players)[1]) for hours in test_rows(data, explain.samples)["hours"]]
     for method in methods:
-        get_explainer(method.method, **method.options).check(max(lengths))
+        get_explainer(method.method, **method.options).check(max(players))
 
 
 def test_rows(data: Path, samples: int) -> Dataset:
@@ -105,15 +127,56 @@ def explain_method(
     explainer = get_explainer(method.method, **method.options)
     clock = ModelClock(subject.model)
     start = time.perf_counter()
-
-    def compute(index: int) -> dict[str, torch.Tensor]:
-        game = subject.game(index)
-        return as_arrays(explainer.explain(game, seed), game.targets[0])
-
-    size = subject.explain.shard_size
+    compute = SideBySide(subject, explainer, seed)
     with clock:
-        run_shards(out / SHARDS, len(subject.rows), size, compute, workers, progress)
+        run_shards(out / SHARDS, len(subject.rows), subject.explain.shard_size, compute, workers, progress)
     write_json(out / CLOCK, {"seconds": time.perf_counter() - start, "model_seconds": clock.seconds})
+
+
+class SideBySide:
+    """Explains one sample after the other as :func:`run_shards` asks, ``explain.together`` of a shard at a time.
+
+    Which samples share batches depends on their places in the shard alone, so that a resumed run gives the same bytes.
+    """
+
+    def __init__(self, subject: Subject, explainer: Explainer, seed: int) -> None:
+        self.subject = subject
+        self.explainer = explainer
+        self.seed = seed
+        self.ready: dict[int, dict[str, torch.Tensor]] = {}
+
+    def __call__(self, index: int) -> dict[str, torch.Tensor]:
+        """Return one sample's arrays; the first sample of each lot explains them all."""
+        if index not in self.ready:
+            lot = self.lot(index)
+            games = [self.subject.game(place) for place in lot]
+            for place, game, explanation in zip(
+                lot, games, explain_together(self.explainer, games, self.seed), strict=True
+            ):
+                self.ready[place] = as_arrays(audited(explanation, game), game.targets[0])
+        return self.ready.pop(index)
+
+    def lot(self, index: int) -> range:
+        """Return the samples explained with ``index``: at most ``together``, counted from the shard's start."""
+        explain = self.subject.explain
+        shard = index - index % explain.shard_size
+        first = index - (index - shard) % explain.together
+        return range(first, min(first + explain.together, shard + explain.shard_size, len(self.subject.rows)))
+
+
+def audited(explanation: Explanation, game: ClassifierGame) -> Explanation:
+    """Return one sample's explanation with what its game knows in the audit: saved tokens, and mixed precision's error.
+
+    ``tokens_saved`` is the share of the tokens of whole rows that dropping absent ones left out.
+    """
+    extra: dict[str, float] = {}
+    if game.removal == "drop_tokens" and game.spent_tokens[0]:
+        whole = game.spent[0] * (game.input_width() + len(game.prefix))
+        extra["tokens_saved"] = 1 - game.spent_tokens[0] / whole
+    error = game.precision_error(0)
+    if error is not None:
+        extra["precision_error"] = error
+    return replace(explanation, audit=({**explanation.audit[0], **extra},))
 
 
 class ModelClock:
@@ -160,7 +223,7 @@ def synchronise(model: torch.nn.Module) -> None:
 def as_arrays(explanation: Explanation, target: int) -> dict[str, torch.Tensor]:
     """Return one sample's explanation as named arrays; the audit's names are kept in the arrays' names."""
     arrays = {"value": explanation.value[0], "evaluations": explanation.evaluations, "target": torch.tensor([target])}
-    for name in ("position", "position_ls", "matrix"):
+    for name in PARTS:
         column = getattr(explanation, name)
         if column is not None:
             arrays[name] = column[0]
@@ -174,16 +237,10 @@ def read_explanation(out: Path, shard_size: int, index: int) -> Explanation:
     arrays = read_sample(out / SHARDS, shard_size, index)
     audit = {name.removeprefix("audit."): float(value) for name, value in arrays.items() if name.startswith("audit.")}
 
-    def row(name: str) -> torch.Tensor | None:
-        return arrays[name][None] if name in arrays else None
-
+    parts = {name: arrays[name][None] for name in PARTS if name in arrays}
+    absent = dict.fromkeys(("position", "position_ls", "matrix"))
     return Explanation(
-        value=arrays["value"][None],
-        position=row("position"),
-        position_ls=row("position_ls"),
-        matrix=row("matrix"),
-        evaluations=arrays["evaluations"],
-        audit=(audit,),
+        value=arrays["value"][None], **(absent | parts), evaluations=arrays["evaluations"], audit=(audit,)
     )
 
 
@@ -193,12 +250,19 @@ def read_target(out: Path, shard_size: int, index: int) -> int:
 
 
 def audit_means(out: Path, shard_size: int, samples: int) -> dict[str, float]:
-    """Return the mean and the largest absolute value of each audit number, and the evaluations spent."""
+    """Return the mean and the largest absolute value of each audit number.
+
+    Evaluations spent and, where a method estimates them, each sample's mean standard error count among the numbers.
+    """
     columns: dict[str, list[float]] = {}
     for index in range(samples):
         explanation = read_explanation(out, shard_size, index)
         for name, number in explanation.audit[0].items():
             columns.setdefault(name, []).append(number)
         columns.setdefault("evaluations", []).append(float(explanation.evaluations[0]))
+        for name in STDERRS:
+            errors = getattr(explanation, name)
+            if errors is not None and errors.numel() and errors.isfinite().all():
+                columns.setdefault(name, []).append(float(errors.mean()))
     means = {f"audit.{name}.mean": float(np.mean(column)) for name, column in columns.items()}
     return means | {f"audit.{name}.largest": float(np.max(np.abs(column))) for name, column in columns.items()}

@@ -11,7 +11,7 @@ import pandas as pd
 from conf.schema import Evaluate, Study
 from explainers import Explanation
 from tasks.evaluate import read_curves, read_scores
-from tasks.explain import read_explanation, read_target, test_rows
+from tasks.explain import players_in, read_explanation, read_target, test_rows
 from tasks.report import MethodView, SampleView, StudyResults
 from tasks.report.results import TIMING_COLUMNS
 from tasks.store import read_json
@@ -44,6 +44,7 @@ def gather(study: Study, data: Path, model: Path, methods: list[MethodOutputs], 
     rows = test_rows(data, samples)
     stays = list(rows["stay"])
     truth = data / "truth.json"
+    events = study.explain.players == "tokens"  # the planted truth speaks of events, not of visits
     return StudyResults(
         name=study.name,
         dataset=study.data.dataset,
@@ -54,7 +55,7 @@ def gather(study: Study, data: Path, model: Path, methods: list[MethodOutputs], 
         model=read_json(model / "scores.json"),
         audit=read_json(data / "audit.json"),
         samples=sample_views(study, data, model, methods),
-        truth=read_json(truth) if truth.is_file() else None,
+        truth=read_json(truth) if truth.is_file() and events else None,
         made=made | evaluate_facts(study.evaluate),
     )
 
@@ -86,11 +87,12 @@ def sample_views(study: Study, data: Path, model: Path, methods: list[MethodOutp
     for index, row in enumerate(rows):
         target = read_target(methods[0].explain, size, index)
         positive = float(predictions[row["stay"]])
+        names, hours = player_names(row, vocabulary, study.explain.players)
         views.append(
             SampleView(
                 sample=row["stay"],
-                names=[vocabulary.names[token] for token in row["tokens"]],
-                hours=np.asarray(row["hours"], dtype=np.float64),
+                names=names,
+                hours=hours,
                 label=int(row["label"]),
                 probability=positive if target == 1 else 1 - positive,
                 target=target,
@@ -115,27 +117,40 @@ def method_view(explanation: Explanation, with_matrix: bool) -> MethodView:
 
 
 def attribution_table(study: Study, data: Path, explain: Path) -> pd.DataFrame:
-    """Return one row a token of each explained sample: sample (keyed hash), slot, hour, code, value and positions."""
+    """Return one row a player of each explained sample: sample (keyed hash), slot, hour, code, value and positions.
+
+    Standard errors stand beside what a method estimates them for. Where a player is a visit, its code is the codes of its events, joined by " + ".
+    """
     rows, vocabulary = test_rows(data, study.explain.samples), read_vocabulary(data)
     frames = []
     for index, row in enumerate(rows):
         explanation = read_explanation(explain, study.explain.shard_size, index)
-        frames.append(token_rows(row, vocabulary, explanation))
+        names, hours = player_names(row, vocabulary, study.explain.players)
+        frames.append(player_rows(row["stay"], names, hours, explanation))
     return pd.concat(frames, ignore_index=True)
 
 
-def token_rows(row: dict, vocabulary: Vocabulary, explanation: Explanation) -> pd.DataFrame:
+def player_names(row: dict, vocabulary: Vocabulary, players: str) -> tuple[list[str], np.ndarray]:
+    """Return the n players of one sample as text, and the hour of each (n,)."""
+    of, hours = players_in(row["hours"], players)
+    names: list[list[str]] = [[] for _ in hours]
+    for player, token in zip(of, row["tokens"], strict=True):
+        names[player].append(vocabulary.names[token])
+    return [" + ".join(parts) for parts in names], hours
+
+
+def player_rows(stay: str, names: list[str], hours: np.ndarray, explanation: Explanation) -> pd.DataFrame:
     """Return one sample's rows of the attribution table."""
     frame = pd.DataFrame(
         {
-            "sample": row["stay"],
-            "slot": np.arange(1, len(row["tokens"]) + 1),
-            "hour": np.asarray(row["hours"], dtype=np.float64),
-            "code": [vocabulary.names[token] for token in row["tokens"]],
+            "sample": stay,
+            "slot": np.arange(1, len(names) + 1),
+            "hour": hours,
+            "code": names,
             "value": explanation.value[0].numpy(),
         }
     )
-    for name in ("position", "position_ls"):
+    for name in ("value_stderr", "position", "position_stderr", "position_ls"):
         column = getattr(explanation, name)
         if column is not None:
             frame[name] = column[0].numpy()
