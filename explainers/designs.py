@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from explainers.draws import Draws
 from explainers.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -29,11 +30,6 @@ def slots_of(arrangement: np.ndarray) -> np.ndarray:
     return np.argsort(arrangement, axis=1)
 
 
-def all_coalitions(n: int) -> np.ndarray:
-    """Return (2^n, n) boolean: every coalition, the empty one first, the full one last."""
-    return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
-
-
 def log_kernel(n: int) -> np.ndarray:
     """Return log mu(s) for s = 1..n-1, ``mu(s) = (n-1) / (C(n,s) s (n-s))`` (Eq. 11, and KernelSHAP's kernel)."""
     sizes = np.arange(1, n)
@@ -48,17 +44,18 @@ def size_probabilities(n: int) -> np.ndarray:
     return mass / mass.sum()
 
 
-def subsets_of_sizes(rng: np.random.Generator, sizes: np.ndarray, n: int) -> np.ndarray:
-    """Return (rows, n) boolean: a uniform random subset of each given size."""
-    ranks = slots_of(permutations(rng, len(sizes), n)) if len(sizes) else np.zeros((0, n), int)
-    return ranks < sizes[:, None]
+class PairedCoalitions:
+    """Coalitions with sizes drawn from the kernel, each followed by its complement; made on ``device``."""
 
+    def __init__(self, rng: np.random.Generator, n: int, device: torch.device) -> None:
+        self.members, self.sizes = Draws(rng, n, device), Draws(rng, 1, device)
+        self.ends = torch.from_numpy(size_probabilities(n)).to(device).cumsum(0)
 
-def paired_coalitions(rng: np.random.Generator, pairs: int, n: int) -> np.ndarray:
-    """Return (2 pairs, n): coalitions with sizes drawn from the kernel, each followed by its complement."""
-    sizes = rng.choice(np.arange(1, n), size=pairs, p=size_probabilities(n))
-    kept = subsets_of_sizes(rng, sizes, n)
-    return np.stack([kept, ~kept], axis=1).reshape(2 * pairs, n)
+    def take(self, pairs: int) -> torch.Tensor:
+        """Return the next (2 pairs, n) boolean."""
+        sizes = 1 + torch.searchsorted(self.ends[:-1], self.sizes.uniforms(pairs), right=True)
+        kept = self.members.permutations(pairs) < sizes
+        return torch.stack([kept, ~kept], dim=1).reshape(2 * pairs, -1)
 
 
 def walk_coalitions(order: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explainers.base import SampleExplanation
-from explainers.designs import permutations, slots_of
+from explainers.draws import Draws, inverse
 from explainers.game import Game
 from explainers.lazy import Lazy
 from explainers.ordshap.cells import Cells, slope
@@ -32,13 +32,16 @@ def algorithm1(game: Game, sample: int, rng: np.random.Generator, budget: int, s
     """
     n = game.n
     arrangements = max(1, budget // (2 * subsets * n))
-    player = np.tile(np.arange(n), arrangements)
-    slot = permutation_blocks(rng, arrangements, n)
+    slots, others, orders = (Draws(rng, n, game.device) for _ in range(3))
     cells = Cells(n, game.device)
-    block = max(1, BLOCK_ENTRIES // (n * subsets))
-    for start in range(0, len(player), block):
-        part = slice(start, start + block)
-        add_marginals(game, sample, rng, cells, player[part], slot[part], subsets)
+    block = max(1, BLOCK_ENTRIES // (n * n * subsets))
+    waiting = torch.zeros((0, n), dtype=torch.long, device=game.device)
+    for start in range(0, arrangements, block):
+        count = min(block, arrangements - start)
+        while len(waiting) < count:
+            waiting = torch.cat([waiting, slots.permutations(n).T])
+        add_marginals(game, sample, cells, others.permutations(count * n), orders, (waiting[:count], subsets))
+        waiting = waiting[count:]
     empty = cells.empty()
     matrix = cells.means()
     if empty:
@@ -48,34 +51,33 @@ def algorithm1(game: Game, sample: int, rng: np.random.Generator, budget: int, s
     return SampleExplanation(value, position, matrix=matrix, audit={"empty_cells": float(empty)})
 
 
-def permutation_blocks(rng: np.random.Generator, arrangements: int, n: int) -> np.ndarray:
-    """Return (arrangements * n,): for each arrangement and player a slot; each player meets all slots in turn."""
-    rounds = -(-arrangements // n)
-    slots = permutations(rng, rounds * n, n).reshape(rounds, n, n)
-    return slots.transpose(0, 2, 1).reshape(rounds * n, n)[:arrangements].reshape(-1)
-
-
 def add_marginals(
     game: Game,
     sample: int,
-    rng: np.random.Generator,
     cells: Cells,
-    player: np.ndarray,
-    slot: np.ndarray,
-    subsets: int,
+    arrangement: torch.Tensor,
+    orders: Draws,
+    wanted: tuple[torch.Tensor, int],
 ) -> None:
-    """Evaluate and add K marginal contributions of ``player`` (m,) sitting in ``slot`` (m,)."""
-    n = game.n
-    arrangement = permutations(rng, len(player), n)
-    rows = np.arange(len(player))
-    place = slots_of(arrangement)[rows, player]
+    """Evaluate and add K marginal contributions of each player in its wanted slot.
+
+    Args:
+        game: the game.
+        sample: which sample.
+        cells: gets the marginal contributions.
+        arrangement: (m n, n) random arrangements; the players are moved to their slots by swapping.
+        orders: random orders of arrival.
+        wanted: the slots (m, n), each player's, and K.
+    """
+    slot, subsets = wanted[0].reshape(-1), wanted[1]
+    rows = torch.arange(len(slot), device=slot.device)
+    player = rows % game.n
+    place = inverse(arrangement)[rows, player]
     arrangement[rows, place] = arrangement[rows, slot]
     arrangement[rows, slot] = player
-    arrangement = np.repeat(arrangement, subsets, axis=0)
-    player, slot = np.repeat(player, subsets), np.repeat(slot, subsets)
-    rank = slots_of(permutations(rng, len(player), n))
-    own = rank[np.arange(len(player)), player][:, None]
-    kept = np.concatenate([rank <= own, rank < own])
-    outputs = game.evaluate(sample, torch.from_numpy(kept), torch.from_numpy(np.concatenate([arrangement] * 2)))
-    marginals = outputs[: len(player)] - outputs[len(player) :]
-    cells.add(torch.from_numpy(player).to(game.device), torch.from_numpy(slot).to(game.device), marginals)
+    player, slot = player.repeat_interleave(subsets), slot.repeat_interleave(subsets)
+    rank = orders.permutations(len(player))
+    own = rank.gather(1, player[:, None])
+    kept = torch.cat([rank <= own, rank < own])
+    outputs = game.evaluate(sample, kept, arrangement.repeat_interleave(subsets, dim=0).repeat(2, 1))
+    cells.add(player, slot, outputs[: len(player)] - outputs[len(player) :])

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explainers.base import SampleExplanation
-from explainers.designs import log_kernel, permutations, slots_of
+from explainers.designs import log_kernel
+from explainers.draws import Draws, inverse
 from explainers.game import Game
 from explainers.lazy import Lazy
 from explainers.solve import NormalEquations
@@ -32,14 +33,13 @@ def algorithm2(game: Game, sample: int, rng: np.random.Generator, budget: int, a
     """
     n, device = game.n, game.device
     count = (budget - 1 - arrangements) // arrangements
-    everyone = torch.ones((arrangements, n), dtype=torch.bool)
-    nobody = torch.zeros((1, n), dtype=torch.bool)
-    empty = game.evaluate(sample, nobody)[0]
-    full = game.evaluate(sample, everyone, torch.from_numpy(permutations(rng, arrangements, n))).mean() - empty
-    kept = rng.random((count, n)) < 0.5
-    inner = kept.any(1) & ~kept.all(1)
-    coalitions = torch.from_numpy(kept[inner]).to(device)
-    weights = kernel_weights(kept[inner].sum(1), n).to(device)
+    draws = Draws(rng, n, device)
+    everyone = torch.ones((arrangements, n), dtype=torch.bool, device=device)
+    empty = game.evaluate(sample, ~everyone[:1])[0]
+    full = game.evaluate(sample, everyone, draws.permutations(arrangements)).mean() - empty
+    kept = Draws(rng, n, device).uniforms(count) < 0.5
+    coalitions = kept[kept.any(1) & ~kept.all(1)]
+    weights = kernel_weights(coalitions.sum(1), n)
     alpha_equations, beta_gram, means = (
         NormalEquations(n, device),
         NormalEquations(n, device),
@@ -47,9 +47,9 @@ def algorithm2(game: Game, sample: int, rng: np.random.Generator, budget: int, a
     )
     position_moment = torch.zeros((n, n), dtype=torch.float64, device=device)
     for _ in range(arrangements):
-        arrangement = permutations(rng, len(coalitions), n)
-        outputs = game.evaluate(sample, coalitions, torch.from_numpy(arrangement)) - empty
-        centred = torch.from_numpy(slots_of(arrangement) - (n - 1) / 2).to(device)
+        arrangement = draws.permutations(len(coalitions))
+        outputs = game.evaluate(sample, coalitions, arrangement) - empty
+        centred = inverse(arrangement).double() - (n - 1) / 2
         beta_gram.add(coalitions * centred, outputs, weights)
         position_moment += (coalitions * centred * weights[:, None]).T @ coalitions.double()
         means += outputs / arrangements
@@ -69,9 +69,9 @@ def algorithm2(game: Game, sample: int, rng: np.random.Generator, budget: int, a
     return SampleExplanation(value=alpha.coefficients, position_ls=beta.coefficients, audit=audit)
 
 
-def kernel_weights(sizes: np.ndarray, n: int) -> torch.Tensor:
+def kernel_weights(sizes: torch.Tensor, n: int) -> torch.Tensor:
     """Return mu(s) (rows,) of each size 1..n-1, scaled so that the largest among them is 1."""
     if not len(sizes):
-        return torch.zeros(0, dtype=torch.float64)
-    log_mu = log_kernel(n)[sizes - 1]
-    return torch.from_numpy(np.exp(log_mu - log_mu.max()))
+        return torch.zeros(0, dtype=torch.float64, device=sizes.device)
+    log_mu = torch.from_numpy(log_kernel(n)).to(sizes.device)[sizes - 1]
+    return torch.exp(log_mu - log_mu.max())

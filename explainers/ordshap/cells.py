@@ -52,13 +52,6 @@ class Cells:
         return self.sums.sum(1) / total - slope * middle, slope
 
 
-def straight_matrix(value: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-    """Return (n, n) gamma on the basis of straight lines: row mean ``value``, slope ``position``."""
-    n = len(value)
-    centred = torch.arange(n, dtype=torch.float64, device=value.device) - (n - 1) / 2
-    return value[:, None] + position[:, None] * centred
-
-
 def slope(matrix: torch.Tensor) -> torch.Tensor:
     """Return PI (n,): the least-squares slope of each row of gamma on the slot (Eq. 10)."""
     return matrix @ slope_weights(matrix.shape[1], matrix.device)

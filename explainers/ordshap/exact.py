@@ -15,7 +15,7 @@ from explainers.base import SampleExplanation
 from explainers.designs import log_kernel
 from explainers.game import Game
 from explainers.lazy import Lazy
-from explainers.ordshap.cells import slope
+from explainers.ordshap.scale import Scale
 from explainers.solve import NormalEquations
 
 if TYPE_CHECKING:
@@ -48,25 +48,35 @@ def placements(n: int) -> np.ndarray:
     return rows
 
 
-def exact(game: Game, sample: int) -> SampleExplanation:
+def exact(game: Game, sample: int, scale: Scale) -> SampleExplanation:
     """Return exact value, position, position_ls and matrix of one sample.
 
     Source: OrdShap Eq. 8 (gamma), 9 (VI), 10 (PI as its slope) and 11 (position_ls over all S and sigma).
+
+    Raises:
+        ValueError: players have unequally many tokens: then absent ones can be told apart by the room they take.
     """
+    if not game.alike(sample):
+        raise ValueError(
+            "estimator exact needs players of equally many tokens, and this sample's differ; take estimator walks"
+        )
     n = game.n
     rows = placements(n)
     sizes = (rows >= 0).sum(1)
     outputs = np.concatenate([evaluate(game, sample, rows[s : s + BLOCK]) for s in range(0, len(rows), BLOCK)])
     gamma = gamma_matrix(rows, sizes, outputs)
-    matrix = torch.from_numpy(gamma)
+    matrix = torch.from_numpy(gamma).to(game.device)
     value = matrix.mean(1)
     position_ls, rank = exact_beta(rows, sizes, outputs, gamma.mean(1))
     full = outputs[sizes == n].mean() - outputs[0]
     return SampleExplanation(
         value=value,
-        position=slope(matrix),
+        position=scale.slope(matrix),
         position_ls=position_ls,
-        matrix=matrix,
+        matrix=scale.averaged(matrix),
+        value_stderr=torch.zeros_like(value),
+        position_stderr=torch.zeros_like(value),
+        matrix_stderr=torch.zeros_like(matrix),
         audit={"efficiency_gap": float(value.sum() - full), "rank": float(rank)},
     )
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explainers.base import SampleExplanation
-from explainers.designs import paired_coalitions, permutations, slots_of
+from explainers.designs import PairedCoalitions
+from explainers.draws import Draws, inverse
 from explainers.game import Game
 from explainers.lazy import Lazy
 from explainers.solve import NormalEquations
@@ -34,15 +35,16 @@ def least_squares(game: Game, sample: int, rng: np.random.Generator, budget: int
     fulls = max(1, int((budget - 1) * FULL_SHARE)) if n > 1 else budget - 1
     pairs = (budget - 1 - fulls) // 2 if n > 1 else 0
     empty = game.evaluate(sample, torch.zeros((1, n), dtype=torch.bool))[0]
-    full = mean_full(game, sample, rng, fulls) - empty
+    coalitions, arrangements = PairedCoalitions(rng, n, device), Draws(rng, n, device)
+    full = mean_full(game, sample, arrangements, fulls) - empty
     equations = NormalEquations(2 * n, device)
     block = max(1, BLOCK_ENTRIES // n)
     for start in range(0, pairs, block):
         count = min(block, pairs - start)
-        kept = torch.from_numpy(paired_coalitions(rng, count, n)).to(device)
-        arrangement = np.repeat(permutations(rng, count, n), 2, axis=0)
-        outputs = game.evaluate(sample, kept, torch.from_numpy(arrangement)) - empty
-        centred = torch.from_numpy(slots_of(arrangement) - (n - 1) / 2).to(device)
+        kept = coalitions.take(count)
+        arrangement = arrangements.permutations(count).repeat_interleave(2, dim=0)
+        outputs = game.evaluate(sample, kept, arrangement) - empty
+        centred = inverse(arrangement).double() - (n - 1) / 2
         equations.add(torch.cat([kept.double(), kept * centred], dim=1), outputs, torch.ones_like(outputs))
     solution = equations.solve_with_sum(n, full)
     value, beta = solution.coefficients[:n], solution.coefficients[n:]
@@ -55,13 +57,12 @@ def least_squares(game: Game, sample: int, rng: np.random.Generator, budget: int
     return SampleExplanation(value=value, position_ls=beta, audit=audit)
 
 
-def mean_full(game: Game, sample: int, rng: np.random.Generator, rows: int) -> torch.Tensor:
+def mean_full(game: Game, sample: int, arrangements: Draws, rows: int) -> torch.Tensor:
     """Return the mean of ``w(N, sigma)`` over ``rows`` random arrangements."""
     block = max(1, BLOCK_ENTRIES // game.n)
     total = torch.zeros((), dtype=torch.float64, device=game.device)
     for start in range(0, rows, block):
         count = min(block, rows - start)
-        everyone = torch.ones((count, game.n), dtype=torch.bool)
-        arrangement = torch.from_numpy(permutations(rng, count, game.n))
-        total += game.evaluate(sample, everyone, arrangement).sum()
+        everyone = torch.ones((count, game.n), dtype=torch.bool, device=game.device)
+        total += game.evaluate(sample, everyone, arrangements.permutations(count)).sum()
     return total / rows
