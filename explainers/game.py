@@ -207,6 +207,12 @@ class Game:
         """
         return True
 
+    def inert(self, sample: int) -> torch.Tensor:
+        """Return (n,) boolean: players whose ablation leaves the input as it is; no method should give them a value."""
+        everyone = torch.ones((1, self.n), dtype=torch.bool, device=self.device)
+        without = ~torch.eye(self.n, dtype=torch.bool, device=self.device)
+        return (self.inputs(sample, without, None) == self.inputs(sample, everyone, None)).all(1)
+
     def input_width(self) -> int:
         """Return how many tokens a row of inputs has, special tokens left out."""
         return self.n

@@ -88,7 +88,9 @@ def check_methods(data: Path, explain: Explain, methods: list[Method]) -> None:
     """Raise ValueError, before any long work, where a method cannot serve every sample of a preprocess output."""
     players = [len(players_in(hours, explain.players)[1]) for hours in test_rows(data, explain.samples)["hours"]]
     for method in methods:
-        get_explainer(method.method, **method.options).check(max(players))
+        explainer = get_explainer(method.method, **method.options)
+        for n in sorted(set(players), reverse=True):
+            explainer.check(n)
 
 
 def test_rows(data: Path, samples: int) -> Dataset:
@@ -165,11 +167,14 @@ class SideBySide:
 
 
 def audited(explanation: Explanation, game: ClassifierGame) -> Explanation:
-    """Return one sample's explanation with what its game knows in the audit: saved tokens, and mixed precision's error.
+    """Return one sample's explanation with what its game knows in the audit.
 
-    ``tokens_saved`` is the share of the tokens of whole rows that dropping absent ones left out.
+    ``inert_value`` is the largest magnitude of value given to a player whose ablation changes nothing: it should get 0
+    (0 where there is no such player). ``tokens_saved`` is the share of the tokens of whole rows that dropping absent
+    ones left out. ``precision_error`` is mixed precision's.
     """
-    extra: dict[str, float] = {}
+    inert = explanation.value[0][game.inert(0)].abs()
+    extra = {"inert_value": float(inert.max()) if len(inert) else 0.0}
     if game.removal == "drop_tokens" and game.spent_tokens[0]:
         whole = game.spent[0] * (game.input_width() + len(game.prefix))
         extra["tokens_saved"] = 1 - game.spent_tokens[0] / whole

@@ -238,6 +238,13 @@ def test_target_stderr_does_not_depend_on_batches_or_company():
     assert torch.allclose(both.value[1], alone.value[0], atol=1e-9)
 
 
+def test_inert_players_are_told_from_the_input_alone_and_get_nothing():
+    game = Game.from_function(lambda t: (t * torch.arange(1, 5)).sum(1).double(), torch.tensor([[3, 0, 5, 0]]), 0)
+    assert game.inert(0).tolist() == [False, True, False, True] and game.spent == [0]
+    result = get_explainer("ordshap", budget=120).explain(game)
+    assert result.value[0, game.inert(0)].abs().max() < 1e-12
+
+
 # --- times --------------------------------------------------------------------------------------------------------
 
 
