@@ -12,9 +12,11 @@ from pydantic import BaseModel, ConfigDict
 
 from explainers.game import Game
 from explainers.lazy import Lazy
+from explainers.set_values.table import stack_sets
 from explainers.streams import stream
 
 if TYPE_CHECKING:
+    import pandas as pd
     import torch
 else:
     torch = Lazy("torch")
@@ -30,6 +32,7 @@ class SampleExplanation:
         position_ls: (n,) beta of Eq. 11; None where a method has none.
         matrix: (n, n) gamma, players x slots; None where a method has none.
         audit: named numbers about this estimate (gaps, ranks, empty cells).
+        sets: table of ``set`` (tuple of 0-based players), ``value``, ``stderr``; None where a method has none.
     """
 
     value: torch.Tensor
@@ -37,6 +40,7 @@ class SampleExplanation:
     position_ls: torch.Tensor | None = None
     matrix: torch.Tensor | None = None
     audit: Mapping[str, float] = field(default_factory=dict)
+    sets: pd.DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class Explanation:
         matrix: (b, n, n) gamma (Eq. 8), players x slots; None where a method has none.
         evaluations: (b,) black-box evaluations spent on each sample.
         audit: one mapping of named numbers a sample.
+        sets: tidy table of ``sample``, ``set`` (tuple of 0-based players), ``value``, ``stderr`` (0 where exact); None
+            where a method has none.
     """
 
     value: torch.Tensor
@@ -58,6 +64,7 @@ class Explanation:
     matrix: torch.Tensor | None
     evaluations: torch.Tensor
     audit: tuple[Mapping[str, float], ...]
+    sets: pd.DataFrame | None = None
 
 
 class Explainer(BaseModel, ABC):
@@ -137,4 +144,5 @@ def stack(parts: list[SampleExplanation], evaluations: list[int], n: int) -> Exp
         matrix=column("matrix", (n, n)),
         evaluations=torch.tensor(evaluations, dtype=torch.long),
         audit=tuple(part.audit for part in parts),
+        sets=stack_sets([part.sets for part in parts]),
     )
