@@ -111,6 +111,9 @@ def assert_shapes(explanation: Explanation, samples: int, n: int) -> None:
         if column is not None:
             assert tuple(column.shape) == shape, field
             assert column.dtype == torch.float64 and column.device.type == "cpu" and not column.requires_grad, field
+    if explanation.sets is not None:
+        assert list(explanation.sets.columns) == ["sample", "set", "value", "stderr"]
+        assert explanation.sets["sample"].nunique() == samples * (n > 0)
     assert explanation.evaluations.dtype == torch.long and tuple(explanation.evaluations.shape) == (samples,)
     assert (explanation.evaluations >= 0).all()
     assert len(explanation.audit) == samples

@@ -16,7 +16,7 @@ def joint_terms(n: int, order: int) -> tuple[Terms, ...]:
     terms = []
     for t in range(1, order + 1):
         s = np.arange(n - t + 1)
-        # C(n-t, s) q_s: q_s alone falls to 1e-48 at n = 150, order 2, and to 1e-306 at n = 1,000
+        # C(n-t, s) q_s: q_s alone falls to 1e-48 at n = 150, order 2, and to 1e-308 at n = 1,000, order 3
         mass = np.exp(log_mass[s] + log_binomial(n - t, s) - log_binomial(n, s))
         terms.append(difference_terms(n, mass, joining(t)))
     return tuple(terms)

@@ -1,4 +1,4 @@
-"""Exact values of sets, from sums over all subsets and all supersets at once: O(2^n n) a sum, not O(3^n)."""
+"""Exact values of sets, from sums over the supersets of all sets at once: O(2^n n) a sum, not O(3^n)."""
 
 from __future__ import annotations
 
@@ -46,10 +46,9 @@ def exact_values(worth: np.ndarray, index: SetIndex, targets: Members) -> dict[i
     for t, part in avoiding(worth, index, codes):
         value[t] += part
     for t, members in targets.items():
-        terms = index.terms[t - 1]
-        weight = terms.coefficients()
+        weight = index.terms[t - 1].coefficients()
         for held in range(1, t + 1):
-            if terms.table[:, held].any():
+            if weight[:, held].any():
                 above = superset_sums(weighted(worth, weight[:, held]))
                 value[t] += overlapping(above, members, held)
     return value
@@ -64,16 +63,16 @@ def direct_values(worth: np.ndarray, terms: Terms, members: np.ndarray) -> np.nd
 
 
 def avoiding(worth: np.ndarray, index: SetIndex, codes: dict[int, np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield for each size t the weighted sum (count,) over the coalitions that avoid T."""
-    below, used = np.zeros(0), np.zeros(0)
+    """Yield for each size t the weighted sum (count,) over the coalitions that avoid T: their complements hold it."""
+    above, used = np.zeros(0), np.zeros(0)
     for t in sorted(codes):
         weight = index.terms[t - 1].coefficients()[:, 0]
         if not weight.any():
             continue
         within = slice(0, index.n - t + 1)  # larger coalitions cannot avoid T
         if not (len(used) and np.allclose(used[within], weight[within], rtol=1e-12, atol=0)):
-            below, used = subset_sums(weighted(worth, weight)), weight
-        yield t, below[len(worth) - 1 - codes[t]]
+            above, used = superset_sums(weighted(worth[::-1], weight[::-1])), weight
+        yield t, above[codes[t]]
 
 
 def overlapping(above: np.ndarray, members: np.ndarray, held: int) -> np.ndarray:
@@ -96,11 +95,12 @@ def subset_lookups(table: np.ndarray, members: np.ndarray, size: int) -> np.ndar
 
 def weighted(worth: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return ``weight[|U|] v(U)`` (2^n,), without an index array of that length."""
-    low = np.minimum(len(worth), 1 << BLOCK_BITS)
+    low = min(len(worth), 1 << BLOCK_BITS)
     sizes = np.bitwise_count(np.arange(low)).astype(np.intp)
-    out = np.empty_like(worth)
+    out = np.empty(len(worth))
     for start in range(0, len(worth), low):
-        np.multiply(weight[sizes + int(start).bit_count()], worth[start : start + low], out=out[start : start + low])
+        block = slice(start, start + low)
+        np.multiply(weight[sizes + start.bit_count()], worth[block], out=out[block])
     return out
 
 
@@ -110,19 +110,7 @@ def superset_sums(table: np.ndarray) -> np.ndarray:
     >>> superset_sums(np.array([1.0, 2, 4, 8])).tolist()
     [15.0, 10.0, 12.0, 8.0]
     """
-    for halves in by_player(table):
+    for player in range(len(table).bit_length() - 1):
+        halves = table.reshape(-1, 2, 1 << player)  # a view: (..., absent or present, ...)
         halves[:, 0] += halves[:, 1]
     return table
-
-
-def subset_sums(table: np.ndarray) -> np.ndarray:
-    """Replace ``table`` (2^n,) by its sums over all subsets, in place, and return it."""
-    for halves in by_player(table):
-        halves[:, 1] += halves[:, 0]
-    return table
-
-
-def by_player(table: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield for each player the view (..., 2, ...) of ``table`` whose middle axis is absent, present."""
-    for i in range(len(table).bit_length() - 1):
-        yield table.reshape(-1, 2, 1 << i)

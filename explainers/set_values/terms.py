@@ -44,8 +44,12 @@ class Terms:
     def coefficients(self) -> np.ndarray:
         """Return (n+1, t+1) the weight of a single coalition; for n where 2^n is a number of things one can hold."""
         n, t = self.players, self.size
-        kinds = np.array([[math.comb(t, h) * counted(n - t, u - h) for h in range(t + 1)] for u in range(n + 1)])
-        return np.divide(self.table, kinds, out=np.zeros_like(self.table), where=kinds > 0)
+        outside = np.array([float(math.comb(n - t, s)) for s in range(n - t + 1)])
+        weight = np.zeros_like(self.table)
+        for h in range(t + 1):
+            possible = slice(h, h + n - t + 1)
+            weight[possible, h] = self.table[possible, h] / (math.comb(t, h) * outside)
+        return weight
 
     def additive(self) -> tuple[float, float]:
         """Return what the value of T is in the game of one player who adds 1: a player in T, a player outside."""
@@ -103,8 +107,3 @@ def log_factorials(n: int) -> np.ndarray:
     log = np.array([math.lgamma(k + 1) for k in range(n + 1)])
     log.flags.writeable = False
     return log
-
-
-def counted(n: int, k: int) -> int:
-    """Return C(n, k), 0 where k is out of range."""
-    return math.comb(n, k) if 0 <= k <= n else 0
