@@ -2,7 +2,7 @@
 
 Three ways from the same 2^n worths to the same values: sums over all supersets at once (what `joint_shapley` does), one
 numpy sum a set, and the double loop of Theorem 1 in Python. Beside them, the whole explanation with its 2^n
-evaluations. One thread, median of the repetitions.
+evaluations. One thread; seconds of processor time, which other programs do not share; median of the repetitions.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ def measured(n: int, repeats: int) -> list[dict[str, object]]:
 
 
 def timed(compute: Callable[[], object], repeats: int) -> float:
-    """Return the median seconds of a call."""
+    """Return the median processor seconds of a call."""
     seconds = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         compute()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     return statistics.median(seconds)
 
 
@@ -127,7 +127,7 @@ def picture(table: pd.DataFrame) -> Figure:
         axes.plot(rows["players"], rows["seconds"], marker="o", label=way)
     axes.set_yscale("log")
     axes.set_xlabel("players")
-    axes.set_ylabel("seconds, one thread")
+    axes.set_ylabel("processor seconds, one thread")
     axes.set_title(f"Exact joint Shapley values of all sets of up to {ORDER} players")
     axes.legend()
     axes.grid(alpha=0.3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -95,13 +96,20 @@ def subset_lookups(table: np.ndarray, members: np.ndarray, size: int) -> np.ndar
 
 def weighted(worth: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return ``weight[|U|] v(U)`` (2^n,), without an index array of that length."""
-    low = min(len(worth), 1 << BLOCK_BITS)
-    sizes = np.bitwise_count(np.arange(low)).astype(np.intp)
+    sizes = coalition_sizes(min(len(worth), 1 << BLOCK_BITS))
     out = np.empty(len(worth))
-    for start in range(0, len(worth), low):
-        block = slice(start, start + low)
-        np.multiply(weight[sizes + start.bit_count()], worth[block], out=out[block])
+    for start in range(0, len(worth), len(sizes)):
+        block = slice(start, start + len(sizes))
+        np.multiply(weight[start.bit_count() :][sizes], worth[block], out=out[block])
     return out
+
+
+@cache
+def coalition_sizes(count: int) -> np.ndarray:
+    """Return (count,) how many players the first coalitions have."""
+    sizes = np.bitwise_count(np.arange(count)).astype(np.intp)
+    sizes.flags.writeable = False
+    return sizes
 
 
 def superset_sums(table: np.ndarray) -> np.ndarray:
@@ -112,5 +120,7 @@ def superset_sums(table: np.ndarray) -> np.ndarray:
     """
     for player in range(len(table).bit_length() - 1):
         halves = table.reshape(-1, 2, 1 << player)  # a view: (..., absent or present, ...)
-        halves[:, 0] += halves[:, 1]
+        # numpy loops along the last axis: where that is short, a strided column at a time is faster
+        for column in range(1 << player) if player < 3 else [slice(None)]:
+            halves[:, 0, column] += halves[:, 1, column]
     return table
