@@ -12,9 +12,11 @@ from pydantic import BaseModel, ConfigDict
 
 from explainers.game import Game
 from explainers.lazy import Lazy
+from explainers.set_values.table import stack_sets
 from explainers.streams import stream
 
 if TYPE_CHECKING:
+    import pandas as pd
     import torch
 else:
     torch = Lazy("torch")
@@ -33,6 +35,7 @@ class SampleExplanation:
         position_stderr: (n,) the same of the position importance.
         matrix_stderr: (n, n) the same of gamma.
         audit: named numbers about this estimate (gaps, ranks, empty cells).
+        sets: table of ``set`` (tuple of 0-based players), ``value``, ``stderr``; None where a method has none.
     """
 
     value: torch.Tensor
@@ -43,6 +46,7 @@ class SampleExplanation:
     position_stderr: torch.Tensor | None = None
     matrix_stderr: torch.Tensor | None = None
     audit: Mapping[str, float] = field(default_factory=dict)
+    sets: pd.DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,8 @@ class Explanation:
             method estimates none, NaN where the budget did not reach to one.
         position_stderr: (b, n) the same of the position importance.
         matrix_stderr: (b, n, n) the same of gamma.
+        sets: tidy table of ``sample``, ``set`` (tuple of 0-based players), ``value``, ``stderr`` (0 where exact); None
+            where a method has none.
     """
 
     value: torch.Tensor
@@ -71,6 +77,7 @@ class Explanation:
     value_stderr: torch.Tensor | None = None
     position_stderr: torch.Tensor | None = None
     matrix_stderr: torch.Tensor | None = None
+    sets: pd.DataFrame | None = None
 
 
 class Explainer(BaseModel, ABC):
@@ -154,4 +161,5 @@ def stack(parts: list[SampleExplanation], evaluations: list[int], n: int) -> Exp
         value_stderr=column("value_stderr", (n,)),
         position_stderr=column("position_stderr", (n,)),
         matrix_stderr=column("matrix_stderr", (n, n)),
+        sets=stack_sets([part.sets for part in parts]),
     )

@@ -44,6 +44,12 @@ def size_probabilities(n: int) -> np.ndarray:
     return mass / mass.sum()
 
 
+def subsets_of_sizes(rng: np.random.Generator, sizes: np.ndarray, n: int) -> np.ndarray:
+    """Return (rows, n) boolean: a uniform random subset of each given size."""
+    ranks = slots_of(permutations(rng, len(sizes), n)) if len(sizes) else np.zeros((0, n), int)
+    return ranks < sizes[:, None]
+
+
 class PairedCoalitions:
     """Coalitions with sizes drawn from the kernel, each followed by its complement; made on ``device``."""
 

@@ -136,6 +136,18 @@ class Game:
 
         return SetFunctionGame(v, n, batch_tokens)
 
+    @staticmethod
+    def from_background(
+        f: Callable[[torch.Tensor], torch.Tensor],
+        x: torch.Tensor,
+        background: torch.Tensor,
+        batch_tokens: int = FUNCTION_BATCH_TOKENS,
+    ) -> Game:
+        """Return the game that averages absent features over a background; see ``explainers.background``."""
+        from explainers.background import BackgroundGame
+
+        return BackgroundGame(f, x, background, batch_tokens)
+
     def evaluate(self, sample: int, kept: torch.Tensor, arrangement: torch.Tensor | None = None) -> torch.Tensor:
         """Return ``w(S, sigma)`` of one sample for each row.
 

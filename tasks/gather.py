@@ -119,7 +119,8 @@ def method_view(explanation: Explanation, with_matrix: bool) -> MethodView:
 def attribution_table(study: Study, data: Path, explain: Path) -> pd.DataFrame:
     """Return one row a player of each explained sample: sample (keyed hash), slot, hour, code, value and positions.
 
-    Standard errors stand beside what a method estimates them for. Where a player is a visit, its code is the codes of its events, joined by " + ".
+    Standard errors stand beside what a method estimates them for. Where a player is a visit, its code is the codes of
+    its events, joined by " + ".
     """
     rows, vocabulary = test_rows(data, study.explain.samples), read_vocabulary(data)
     frames = []

@@ -111,6 +111,9 @@ def assert_shapes(explanation: Explanation, samples: int, n: int) -> None:
         if column is not None:
             assert tuple(column.shape) == shape, field
             assert column.dtype == torch.float64 and column.device.type == "cpu" and not column.requires_grad, field
+    if explanation.sets is not None:
+        assert list(explanation.sets.columns) == ["sample", "set", "value", "stderr"]
+        assert explanation.sets["sample"].nunique() == samples * (n > 0)
     assert explanation.evaluations.dtype == torch.long and tuple(explanation.evaluations.shape) == (samples,)
     assert (explanation.evaluations >= 0).all()
     assert len(explanation.audit) == samples
@@ -251,8 +254,9 @@ def test_the_methods_that_sample_do_draw():
     for name, options in BUDGETED:
         if options.get("estimator") != "exact" and name not in DRAWLESS:
             explainer = get_explainer(name, **options, budget=400)
-            values = [explainer.explain(function_game(1, 12), seed).value for seed in (0, 1)]
-            assert not torch.equal(*values), name
+            one, other = (explainer.explain(function_game(1, 12), seed) for seed in (0, 1))
+            same_sets = one.sets is None or one.sets.equals(other.sets)
+            assert not (torch.equal(one.value, other.value) and same_sets), name
 
 
 @all_variants

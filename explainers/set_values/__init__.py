@@ -1,0 +1,1 @@
+"""Values of sets of players: weights, exact and sampled estimators, tables, and values over samples."""
