@@ -221,7 +221,7 @@ def test_target_stderr_stops_when_it_is_reached_and_says_what_was_spent():
     assert stopped.value_stderr.max() <= loose.target_stderr
     assert stopped.evaluations[0] < all_in.evaluations[0] / 2
     never = get_explainer("ordshap", budget=1500, target_stderr=1e-9).explain(game, seed=0)
-    assert 1400 < never.evaluations[0] <= 1500 and never.value_stderr.max() > 1e-9
+    assert 1000 < never.evaluations[0] <= 1500 and never.value_stderr.max() > 1e-9
 
 
 def test_target_stderr_does_not_depend_on_batches_or_company():

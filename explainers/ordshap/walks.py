@@ -29,6 +29,7 @@ else:
 
 BLOCK_ENTRIES = 1 << 21
 FIRST_LOOK = 8
+MOST_REPEATS = 2  # times the planned groups: where nearly all inputs are known, more of them tell little
 
 
 def group_cost(n: int) -> int:
@@ -58,7 +59,7 @@ def walks(
     stop by what was seen costs the estimates a little of their unbiasedness.
 
     Evaluations: at most ``1 + 2 G (2n - 1)`` for G groups and at most ``budget``; what equal inputs save is spent on
-    further groups. Memory: O(n^2), whatever the budget.
+    further groups, up to twice as many. Memory: O(n^2), whatever the budget.
     """
     run = Run(game, sample, rng, scale)
     planned = (budget - 1) // group_cost(game.n)
@@ -68,6 +69,7 @@ def walks(
     )
     while True:
         left = (budget - (game.spent[sample] - start)) // group_cost(game.n)
+        left = min(left, MOST_REPEATS * planned - run.evidence.groups)
         if left < 1:
             break
         run.go_on(left, units, careful=target_stderr is not None)
