@@ -34,7 +34,7 @@ def test_eicu_through_every_stage(shared_data, tmp_path, task):
     assert list(table.index) == [method.label for method in methods]
     for metric in study.evaluate.metrics:
         assert table[metric].map(math.isfinite).all(), metric
-    assert (table["evaluations"] <= 1000).all()
+    assert (table["evaluations"] <= 1200).all()
     assert results.sample_count == 3
     events = {name.partition("//")[0] for sample in results.samples for name in sample.names}
     assert events <= {"LAB", "MED", "INF"} and events
