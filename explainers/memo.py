@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from explainers.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -17,15 +19,17 @@ MOST_ROWS = 1 << 16
 
 
 class Memo:
-    """Raw outputs by input: found by the hash (sorted), confirmed by the input itself.
+    """Raw outputs by input: found by the hash (sorted, on the CPU), confirmed by the input itself.
 
-    Once ``MOST_ROWS`` inputs are known no more are learnt: memory and the cost of a look-up stay bounded.
+    Of inputs with one hash the first is learnt. Once ``MOST_ROWS`` inputs are known no more are: memory and the cost
+    of a look-up stay bounded.
     """
 
     def __init__(self) -> None:
-        self.hashes = torch.zeros(0, dtype=torch.long)
-        self.inputs = torch.zeros(0)
-        self.outputs = torch.zeros(0)
+        self.hashes = np.zeros(0, dtype=np.int64)
+        self.where = np.zeros(0, dtype=np.int64)  # the place of each hash's input and output
+        self.inputs: torch.Tensor | None = None
+        self.outputs: torch.Tensor | None = None
 
     def complete(
         self,
@@ -34,43 +38,56 @@ class Memo:
         ask: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     ) -> torch.Tensor:
         """Return the outputs (rows, columns) of distinct inputs; ``ask`` gives those of the ones that are not known."""
-        if not len(self.hashes):
+        codes = hashes.cpu().numpy()
+        known, place = self._known(inputs, codes)
+        if not len(known):
             outputs = ask(inputs, hashes)
-            self.hashes, self.inputs, self.outputs = hashes[:0], inputs[:0], outputs[:0]
-            self.add(inputs, hashes, outputs)
+            self._learn(inputs, codes, outputs)
             return outputs
-        place = torch.searchsorted(self.hashes, hashes).clamp_(max=len(self.hashes) - 1)
-        fresh = (self.hashes[place] != hashes) | (self.inputs[place] != inputs).any(1)
-        outputs = self.outputs[place]
-        if bool(fresh.any()):
-            inputs, hashes = inputs[fresh], hashes[fresh]
-            asked = ask(inputs, hashes)
-            outputs[fresh] = asked
-            self.add(inputs, hashes, asked)
+        assert self.outputs is not None
+        outputs = torch.empty((len(codes), *self.outputs.shape[1:]), dtype=self.outputs.dtype, device=inputs.device)
+        outputs[known] = self.outputs[place]
+        fresh = np.setdiff1d(np.arange(len(codes)), known, assume_unique=True)
+        if len(fresh):
+            outputs[fresh] = asked = ask(inputs[fresh], hashes[fresh])
+            self._learn(inputs[fresh], codes[fresh], asked)
         return outputs
 
-    def add(self, inputs: torch.Tensor, hashes: torch.Tensor, outputs: torch.Tensor) -> None:
-        """Learn distinct inputs (rows, width) that are not known, and their outputs (rows, columns).
+    def _known(self, inputs: torch.Tensor, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return which inputs are known, and the places of their outputs."""
+        if self.inputs is None:
+            return codes[:0], codes[:0]
+        place = np.searchsorted(self.hashes, codes)
+        place[place == len(self.hashes)] = 0
+        likely = np.flatnonzero(self.hashes[place] == codes)
+        where = self.where[place[likely]]
+        same = (self.inputs[where] == inputs[likely]).all(1).cpu().numpy()
+        return likely[same], where[same]
 
-        Of inputs with one hash the first is learnt.
-        """
-        hashes, order = torch.sort(hashes, stable=True)
-        fresh = torch.ones_like(hashes, dtype=torch.bool)
-        fresh[1:] = hashes[1:] != hashes[:-1]
-        place = torch.searchsorted(self.hashes, hashes)
-        inside = place < len(self.hashes)
-        fresh[inside] &= self.hashes[place[inside]] != hashes[inside]
-        fresh &= fresh.cumsum(0) <= MOST_ROWS - len(self.hashes)
-        order, hashes, place = order[fresh], hashes[fresh], place[fresh]
-        old = torch.ones(len(self.hashes) + len(hashes), dtype=torch.bool, device=hashes.device)
-        old[place + torch.arange(len(hashes), device=hashes.device)] = False
-        self.hashes = merged(self.hashes, hashes, old)
-        self.inputs = merged(self.inputs, inputs[order], old)
-        self.outputs = merged(self.outputs, outputs[order], old)
+    def _learn(self, inputs: torch.Tensor, codes: np.ndarray, outputs: torch.Tensor) -> None:
+        """Take in inputs (rows, width) that are not known, and their outputs (rows, columns)."""
+        count = len(self.hashes)
+        codes, first = np.unique(codes, return_index=True)
+        place = np.searchsorted(self.hashes, codes)
+        free = np.append(self.hashes, 0)[place] != codes
+        free[place == count] = True
+        free = np.flatnonzero(free)[: MOST_ROWS - count]
+        if not len(free):
+            return
+        codes, first, place = codes[free], first[free], place[free]
+        self.hashes = np.insert(self.hashes, place, codes)
+        self.where = np.insert(self.where, place, np.arange(count, count + len(codes)))
+        self.inputs = appended(self.inputs, count, inputs[first])
+        self.outputs = appended(self.outputs, count, outputs[first])
 
 
-def merged(known: torch.Tensor, fresh: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
-    """Return the rows of ``known`` where ``old``, and those of ``fresh`` elsewhere, both in their order."""
-    both = torch.empty((len(old), *known.shape[1:]), dtype=known.dtype, device=known.device)
-    both[old], both[~old] = known, fresh
-    return both
+def appended(buffer: torch.Tensor | None, count: int, rows: torch.Tensor) -> torch.Tensor:
+    """Return a buffer with the first ``count`` rows of ``buffer``, then ``rows``; it grows by doubling."""
+    end = count + len(rows)
+    if buffer is None or end > len(buffer):
+        grown = torch.empty((2 * end, *rows.shape[1:]), dtype=rows.dtype, device=rows.device)
+        if buffer is not None:
+            grown[:count] = buffer[:count]
+        buffer = grown
+    buffer[count:end] = rows
+    return buffer

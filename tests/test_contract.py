@@ -24,7 +24,7 @@ from tests.models import tiny_bert
 
 CLS, MASK, FIRST, WORDS = 1, 2, 4, 24
 LENGTHS = (0, 1, 2)
-TOLD = ("value", "position", "position_ls", "matrix")
+TOLD = ("value", "position", "position_ls", "matrix", "value_stderr", "position_stderr", "matrix_stderr")
 
 
 def variants() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -61,7 +61,12 @@ def sequences(samples: int, n: int) -> torch.Tensor:
 
 
 def bert_game(tokens: torch.Tensor, **options: Any) -> ClassifierGame:
-    return ClassifierGame(bert(), tokens, ablated=MASK, prefix=(CLS,), **options)
+    return ClassifierGame(bert(), tokens, ablated=MASK, prefix=(CLS,), times=clock(tokens), **options)
+
+
+def clock(tokens: torch.Tensor) -> torch.Tensor:
+    """Return the times of the slots: the first two are one time, as in a visit."""
+    return (torch.arange(tokens.shape[1], dtype=torch.float64) - 1).clamp_min(0).expand(tokens.shape) * 1.5
 
 
 def share(tokens: torch.Tensor) -> torch.Tensor:
@@ -71,7 +76,8 @@ def share(tokens: torch.Tensor) -> torch.Tensor:
 
 
 def function_game(samples: int, n: int) -> Game:
-    return Game.from_function(share, sequences(samples, n), MASK)
+    tokens = sequences(samples, n)
+    return Game.from_function(share, tokens, MASK, times=clock(tokens))
 
 
 def weighed(kept: torch.Tensor) -> torch.Tensor:
@@ -82,6 +88,11 @@ def weighed(kept: torch.Tensor) -> torch.Tensor:
 
 def set_game(n: int) -> Game:
     return Game.from_set_function(weighed, n)
+
+
+def needs_times(options: dict[str, Any]) -> bool:
+    """Return whether the explainer asks for times, which a set function has none of."""
+    return options.get("positions") == "times"
 
 
 def served(name: str, options: dict[str, Any], n: int) -> Explainer:
@@ -106,7 +117,8 @@ def at_budget(name: str, options: dict[str, Any], budget: int, n: int) -> Explai
 
 
 def assert_shapes(explanation: Explanation, samples: int, n: int) -> None:
-    for field, shape in zip(TOLD, [(samples, n)] * 3 + [(samples, n, n)], strict=True):
+    vector, square = (samples, n), (samples, n, n)
+    for field, shape in zip(TOLD, [vector] * 3 + [square] + [vector] * 2 + [square], strict=True):
         column = getattr(explanation, field)
         if column is not None:
             assert tuple(column.shape) == shape, field
@@ -170,7 +182,7 @@ def test_every_length_down_to_none_is_explained_on_a_model(name, options):
 def test_every_length_down_to_none_is_explained_on_functions(name, options):
     for n in LENGTHS:
         explainer = served(name, options, n)
-        for game in (function_game(3, n), set_game(n)):
+        for game in (function_game(3, n), *([] if needs_times(options) else [set_game(n)])):
             explanation = explainer.explain(game)
             assert_shapes(explanation, game.size, n)
             assert explanation.value.isfinite().all()
@@ -197,7 +209,10 @@ def test_evaluations_stay_within_the_budget_and_are_what_the_function_got(name, 
             if explainer is None:
                 continue
             got = []
-            game = Game.from_function(lambda rows, got=got: got.append(len(rows)) or share(rows), sequences(1, n), MASK)
+            tokens = sequences(1, n)
+            game = Game.from_function(
+                lambda rows, got=got: got.append(len(rows)) or share(rows), tokens, MASK, times=clock(tokens)
+            )
             explanation = explainer.explain(game)
             assert 0 < int(explanation.evaluations[0]) <= budget
             assert sum(got) == int(explanation.evaluations[0])
@@ -293,13 +308,13 @@ def test_nothing_that_was_passed_in_is_changed(name, options):
 def test_a_function_may_return_single_precision_and_keeps_its_tokens(name, options):
     tokens = sequences(2, 4)
     before = tokens.clone()
-    game = Game.from_function(lambda rows: share(rows).float(), tokens, MASK)
+    game = Game.from_function(lambda rows: share(rows).float(), tokens, MASK, times=clock(tokens))
     assert_shapes(served(name, options, 4).explain(game), 2, 4)
     assert torch.equal(tokens, before)
 
 
 EFFICIENT = {"kernelshap", "sample_shapley", "ordshap", "ordshap_exact", "ordshap_algorithm2", "ordshap_least_squares"}
-EFFICIENT |= {"cshapley_regression", "myerson"}
+EFFICIENT |= {"cshapley_regression", "myerson", "ordshap_times"}
 
 
 @evaluating_variants
@@ -313,11 +328,11 @@ def test_efficiency_of_those_that_claim_it(name, options):
             explainer.check(n)
         except ValueError:
             continue
-        game = set_game(n)
-        explanation = explainer.explain(game)
-        assert abs(explanation.audit[0]["efficiency_gap"]) < 1e-9
-        worth = weighed(torch.ones((1, n))) - weighed(torch.zeros((1, n)))
-        assert float(explanation.value.sum()) == pytest.approx(float(worth), abs=1e-9)
+        if not needs_times(options):
+            explanation = explainer.explain(set_game(n))
+            assert abs(explanation.audit[0]["efficiency_gap"]) < 1e-9
+            worth = weighed(torch.ones((1, n))) - weighed(torch.zeros((1, n)))
+            assert float(explanation.value.sum()) == pytest.approx(float(worth), abs=1e-9)
         ordered = explainer.explain(function_game(2, n))
         assert max(abs(audit["efficiency_gap"]) for audit in ordered.audit) < 1e-9
 
@@ -408,7 +423,7 @@ def test_scoring_changes_nothing_that_was_passed_in(name):
     tokens = sequences(2, 4)
     game, before = bert_game(tokens), tokens.clone()
     explanation = guessed(game)
-    kept = {field: getattr(explanation, field).clone() for field in TOLD}
+    kept = {field: getattr(explanation, field).clone() for field in kinds(explanation)}
     with untouched_randomness():
         compute_all([few(name)], game, explanation)
     assert torch.equal(tokens, before)

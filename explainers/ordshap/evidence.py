@@ -130,25 +130,31 @@ class Evidence:
         """Return the standard errors of value (n,), position (n,) and matrix (n, n) from units and sets.
 
         Units are independent where a set is one unit. Where sets are balanced, their variance is less than that of as
-        many independent units: by a factor that is pooled over the cells and, as sets grow in number, gives way to each
-        entry's own. The result is widened by Student's t, so that 1.96 standard errors are a 95 % interval.
+        many independent units: by a factor that is pooled over the entries and over all cells and, as sets grow in
+        number, gives way to each entry's own. The result is widened by Student's t, so that 1.96 standard errors are a
+        95 % interval.
         """
         n = self.n
         by_unit, by_set = self.units.variance(), self.sets.variance() * self.units_in_set
         balanced = self.units_in_set > 1 and self.sets.count > 1
         seen = 2.0 * (self.sets.count - 1)
-        ratio = float(by_set[2 * n :].sum() / by_unit[2 * n :].sum().clamp_min(1e-300)) if balanced else 1.0
-        ratio = (1 + seen * ratio) / (1 + seen)
         parts = []
         for part in (slice(0, n), slice(n, 2 * n), slice(2 * n, None)):
             freedom = self.units.count - 1
             variance = drawn_together(by_unit[part], freedom)
             if balanced:
+                ratio = (gain(by_set[part], by_unit[part]) + gain(by_set[2 * n :], by_unit[2 * n :])) / 2
+                ratio = (1 + seen * ratio) / (1 + seen)
                 freedom = self.sets.count - 1
                 variance = (PRIOR * ratio * variance + freedom * by_set[part]) / (PRIOR + freedom)
             error = (variance * self.unit / self.groups).clamp_min(0).sqrt()
             parts.append(error * widened(PRIOR + freedom))
         return parts[0], parts[1], parts[2].view(n, n)
+
+
+def gain(by_set: torch.Tensor, by_unit: torch.Tensor) -> float:
+    """Return the variance of balanced sets over that of independent units, pooled over entries."""
+    return float(by_set.sum() / by_unit.sum().clamp_min(1e-300))
 
 
 def groups_for_cells(n: int) -> int:

@@ -59,7 +59,8 @@ def walks(
     stop by what was seen costs the estimates a little of their unbiasedness.
 
     Evaluations: at most ``1 + 2 G (2n - 1)`` for G groups and at most ``budget``; what equal inputs save is spent on
-    further groups, up to twice as many. Memory: O(n^2), whatever the budget.
+    further groups, up to twice as many. After two units, a part of one is not walked: its lack of balance would cost
+    more than its groups bring. Memory: O(n^2), whatever the budget.
     """
     run = Run(game, sample, rng, scale)
     planned = (budget - 1) // group_cost(game.n)
@@ -70,7 +71,7 @@ def walks(
     while True:
         left = (budget - (game.spent[sample] - start)) // group_cost(game.n)
         left = min(left, MOST_REPEATS * planned - run.evidence.groups)
-        if left < 1:
+        if left < (run.arrangements.unit if run.evidence.units.count > 1 else 1):
             break
         run.go_on(left, units, careful=target_stderr is not None)
         if target_stderr is not None and run.evidence.groups >= min(FIRST_LOOK, planned):
