@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from explainers.base import Explainer, SampleExplanation
-from explainers.designs import size_probabilities, subsets_of_sizes
 from explainers.game import Game
 from explainers.lazy import Lazy
+from explainers.pairs import Pairs
 from explainers.solve import NormalEquations
+from explainers.triples import Fit, fitted, nothing
 
 if TYPE_CHECKING:
     import torch
 else:
     torch = Lazy("torch")
 
-BLOCK_ENTRIES = 1 << 22
-MOST_ROUNDS = 20
+MODELLED = 512
+PINNED = 1e4
 
 
 class KernelShap(Explainer):
     """KernelSHAP (Lundberg and Lee 2017): weighted least squares over coalitions; exact when the budget holds all 2^n.
 
-    Sizes whose coalitions the budget can hold are taken whole, from both ends; the rest are drawn in complementary
-    pairs.
+    Coalitions come in complementary pairs, stratified by size and without replacement. Interactions of three, fitted
+    to at most 512 pairs, are a control variate (the adjustment of Witter et al. 2025, with another model).
     """
 
     name: ClassVar[str] = "kernelshap"
@@ -44,105 +42,91 @@ class KernelShap(Explainer):
     def explain_sample(self, game: Game, sample: int, rng: np.random.Generator) -> SampleExplanation:
         """Evaluate the design and solve it. Consistent; exact if ``2^n <= budget``."""
         n = game.n
-        ends = torch.stack([torch.zeros(n, dtype=torch.bool), torch.ones(n, dtype=torch.bool)])
-        empty, full = game.evaluate(sample, ends)
+        pairs = Pairs(rng, n, (self.budget - 2) // 2, game.device)
+        blocks = pairs.blocks(MODELLED)
+        kept, weights, missing = next(blocks)
+        ends = torch.tensor([[False] * n, [True] * n], device=game.device)
+        outputs = game.evaluate(sample, torch.cat([ends, kept, ~kept]))
+        worth = outputs[1] - outputs[0]
+        x, difference = halves(kept, outputs[2:])
+        fit = modelled(x, difference, weights, worth, pairs.complete)
         equations = NormalEquations(n, game.device)
-        coalitions = 0
-        for part in design(rng, n, self.budget - 2):
-            for kept, weights in part.blocks(max(1, BLOCK_ENTRIES // n)):
-                rows = torch.from_numpy(kept).to(game.device)
-                targets = game.evaluate(sample, rows) - empty
-                equations.add(rows.double(), targets, torch.from_numpy(weights).to(game.device))
-                coalitions += len(kept)
-        solution = equations.solve_with_sum(n, full - empty)
+        equations.add(x, fit.left, weights)
+        noise = scatter(x, missing * (weights * fit.unseen) ** 2)
+        for kept, weights, missing in blocks:
+            x, difference = halves(kept, game.evaluate(sample, torch.cat([kept, ~kept])))
+            left = difference - fit.triples.at(x)
+            equations.add(x, left, weights)
+            noise += scatter(x, missing * (weights * (left - x @ fit.linear)) ** 2)
+        solution = with_sum(equations, worth - fit.triples.at(ends[1:].double())[0])
+        value = solution.coefficients + fit.triples.values()
+        # a sandwich (White 1980): each row's variance is its squared residual from a fit that had not seen it
+        errors = ((solution.inverse @ noise) * solution.inverse).sum(1).clamp_min(0).sqrt()
         audit = {
-            "efficiency_gap": float(solution.coefficients.sum() - (full - empty)),
-            "coalitions": float(coalitions),
+            "efficiency_gap": float(value.sum() - worth),
+            "coalitions": 2.0 * pairs.count,
+            "modelled_pairs": float(len(fit.triples.rows)),
             "rank": float(solution.rank),
             "condition": solution.condition,
             "rank_short": float(solution.rank < n),
         }
-        return SampleExplanation(solution.coefficients, audit=audit)
+        return SampleExplanation(value, value_stderr=errors, audit=audit)
+
+
+def scatter(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Return (n, n) the sum of ``weight x x'`` over rows x (r, n)."""
+    return (x * weights[:, None]).T @ x
+
+
+def halves(kept: torch.Tensor, outputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return x (r, n), 1 for a kept player and -1 for another, and ``v(S) - v(N without S)`` (r,).
+
+    Args:
+        kept: (r, n) the coalitions S.
+        outputs: (2 r,) of the coalitions, then of their complements.
+    """
+    return kept.double() * 2 - 1, outputs[: len(kept)] - outputs[len(kept) :]
+
+
+def modelled(
+    x: torch.Tensor, difference: torch.Tensor, weights: torch.Tensor, worth: torch.Tensor, complete: bool
+) -> Fit:
+    """Return the fit to rows of the least squares; none where they are all that there are, or too few to tell.
+
+    The untouched input, whose difference is ``worth`` and free of error, is one more row, and the first.
+    """
+    rows, n = x.shape
+    if complete or rows < 2 * n:
+        unseen = torch.full_like(difference, 0.0 if complete else float("nan"))
+        return Fit(nothing(x), x.new_zeros(n), difference, unseen)
+    fit = fitted(
+        torch.cat([torch.ones_like(x[:1]), x]),
+        torch.cat([worth[None], difference]),
+        torch.cat([PINNED * weights.mean()[None], weights]),
+    )
+    return replace(fit, left=fit.left[1:], unseen=fit.unseen[1:])
 
 
 @dataclass(frozen=True)
-class Part:
-    """Coalitions packed to bits, with one weight each; unpacked block by block."""
+class Constrained:
+    """Coefficients with a given sum, the (n, n) inverse of the Gram matrix among those, rank and condition."""
 
-    packed: np.ndarray
-    weights: np.ndarray
-    n: int
-
-    def blocks(self, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (coalitions (r, n) boolean, weights (r,)) with at most ``rows`` rows at a time."""
-        for start in range(0, len(self.weights), rows):
-            packed = self.packed[start : start + rows]
-            yield np.unpackbits(packed, axis=1, count=self.n).astype(bool), self.weights[start : start + rows]
+    coefficients: torch.Tensor
+    inverse: torch.Tensor
+    rank: int
+    condition: float
 
 
-def design(rng: np.random.Generator, n: int, budget: int) -> list[Part]:
-    """Return the coalitions other than the empty and the full one, at most ``budget`` of them, with their weights."""
-    if n < 2:
-        return []
-    mass = size_probabilities(n)
-    parts: list[Part] = []
-    left, size = budget, 1
-    all_fit = n < 60 and 2**n - 2 <= budget
-    while size <= n // 2:
-        sizes = {size, n - size}
-        count = sum(math.comb(n, s) for s in sizes)
-        share = sum(mass[s - 1] for s in sizes) / mass[size - 1 : n - size].sum()
-        if count > left or (count > left * share and not all_fit):
-            break
-        parts.extend(whole_size(n, s, mass[s - 1] / math.comb(n, s)) for s in sorted(sizes))
-        left -= count
-        size += 1
-    inner = np.arange(size, n - size + 1)
-    if len(inner) and left >= 2:
-        parts.append(sampled(rng, n, left // 2, inner, mass[inner - 1]))
-    return parts
-
-
-def whole_size(n: int, size: int, weight: float) -> Part:
-    """Return all coalitions of one size."""
-    members = np.array(list(combinations(range(n), size)))
-    kept = np.zeros((len(members), n), dtype=bool)
-    np.put_along_axis(kept, members, True, axis=1)
-    return Part(np.packbits(kept, axis=1), np.full(len(kept), weight), n)
-
-
-def sampled(rng: np.random.Generator, n: int, pairs: int, sizes: np.ndarray, mass: np.ndarray) -> Part:
-    """Return at most ``pairs`` distinct complementary pairs, weighted by the inverse of their inclusion probability.
-
-    Weighing by how often a pair was drawn, as is common, adds the noise of the counts; the conditional
-    expectation of that weight given "drawn at least once" does not (Olsen and Jullum 2024, the c-kernel).
-    """
-    chance = mass / mass.sum()
-    drawn = np.zeros((0, (n + 7) // 8), dtype=np.uint8)
-    for _ in range(MOST_ROUNDS):
-        kept = subsets_of_sizes(rng, rng.choice(sizes, size=pairs, p=chance), n)
-        kept = np.where(kept[:, :1], kept, ~kept)
-        drawn = np.concatenate([drawn, np.packbits(kept, axis=1)])
-        distinct, first = np.unique(drawn, axis=0, return_index=True)
-        if len(distinct) >= pairs:
-            break
-    last = np.sort(first)[:pairs]
-    draws = last[-1] + 1 if len(distinct) >= pairs else len(drawn)
-    kept = np.unpackbits(drawn[last], axis=1, count=n).astype(bool)
-    weights = inclusion_weights(kept.sum(1), n, dict(zip(sizes.tolist(), chance.tolist(), strict=True)), int(draws))
-    weights *= mass.sum() / (2 * weights.sum())
-    both = np.stack([kept, ~kept], axis=1).reshape(-1, n)
-    return Part(np.packbits(both, axis=1), np.repeat(weights, 2), n)
-
-
-def inclusion_weights(sizes: np.ndarray, n: int, chance: dict[int, float], draws: int) -> np.ndarray:
-    """Return, for pairs with a member of each size (rows,), the draw probability over the inclusion probability."""
-    by_size = {}
-    for size in {int(s) for s in sizes}:
-        log_pair = math.log(2 * chance[size]) - (math.lgamma(n + 1) - math.lgamma(size + 1) - math.lgamma(n - size + 1))
-        probability = math.exp(log_pair)
-        if probability < 1e-12:
-            by_size[size] = 1 / draws
-        else:
-            by_size[size] = probability / -math.expm1(draws * math.log1p(-min(probability, 1 - 1e-12)))
-    return np.array([by_size[int(s)] for s in sizes])
+def with_sum(equations: NormalEquations, total: torch.Tensor) -> Constrained:
+    """Solve the normal equations for coefficients that sum to ``total``, of the smallest norm where rank is short."""
+    gram, n = equations.gram, len(equations.moment)
+    centred = gram - gram.mean(0) - gram.mean(1)[:, None] + gram.mean()
+    eigenvalues, vectors = torch.linalg.eigh(centred)
+    kept = eigenvalues > eigenvalues[-1] * n * torch.finfo(torch.float64).eps
+    inverse = (vectors * torch.where(kept, 1 / eigenvalues, 0.0)) @ vectors.T
+    even = total / n
+    coefficients = even + inverse @ (equations.moment - gram.sum(1) * even)
+    coefficients = coefficients + (total - coefficients.sum()) / n
+    spectrum = eigenvalues[kept]
+    condition = float(spectrum[-1] / spectrum[0]) if len(spectrum) else 1.0
+    return Constrained(coefficients, inverse, len(spectrum) + 1, condition)

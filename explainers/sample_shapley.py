@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from explainers.base import Explainer, SampleExplanation
-from explainers.designs import permutations, walk_coalitions
+from explainers.designs import walk_coalitions
+from explainers.draws import Draws, order_of
 from explainers.game import Game
 from explainers.lazy import Lazy
 
@@ -23,7 +25,9 @@ BLOCK_ENTRIES = 1 << 22
 class SampleShapley(Explainer):
     """SampleShapley (Strumbelj and Kononenko 2014): the mean marginal contribution over random orders; unbiased.
 
-    Evaluations: ``2 + R (n - 1)`` for R whole orders. Efficiency holds up to rounding: every order telescopes.
+    Each order is walked forwards and backwards (Mitchell et al. 2022), and each player's places are stratified over the
+    orders (Latin hypercube sampling: McKay et al. 1979). Where the budget holds all 2^n coalitions the mean is over all
+    orders. Efficient up to rounding: every walk telescopes.
     """
 
     name: ClassVar[str] = "sample_shapley"
@@ -35,26 +39,97 @@ class SampleShapley(Explainer):
         return n + 1
 
     def explain_sample(self, game: Game, sample: int, rng: np.random.Generator) -> SampleExplanation:
-        """Average the marginal contributions over as many whole orders as the budget pays for."""
+        """Average the marginal contributions over as many orders, forwards and backwards, as the budget pays for."""
         n = game.n
-        ends = torch.stack([torch.zeros(n, dtype=torch.bool), torch.ones(n, dtype=torch.bool)])
-        empty, full = game.evaluate(sample, ends)
-        orders = (self.budget - 2) // (n - 1) if n > 1 else 1
-        total = torch.zeros(n, dtype=torch.float64, device=game.device)
+        if n < 60 and 2**n <= self.budget:
+            return over_all_orders(game, sample)
+        pairs = (self.budget - 2) // (2 * (n - 1))
+        orders = stratified_orders(rng, max(1, pairs), n, game.device)
+        asked = [torch.tensor([[False] * n, [True] * n], device=game.device)]
+        values, ends = [], torch.zeros(2)
         block = max(1, BLOCK_ENTRIES // n**2)
-        for start in range(0, orders, block):
-            order = torch.from_numpy(permutations(rng, min(block, orders - start), n)).to(game.device)
-            total.index_add_(0, order.reshape(-1), self._marginals(game, sample, order, empty, full).reshape(-1))
-        value = total / orders
-        return SampleExplanation(value, audit={"efficiency_gap": float(value.sum() - (full - empty))})
+        for start in range(0, len(orders), block):
+            order = orders[start : start + block]
+            forwards = walk_coalitions(order)[:, 1:n].reshape(-1, n)
+            asked += [forwards, ~forwards] if pairs else [forwards]
+            outputs = game.evaluate(sample, torch.cat(asked))
+            if start == 0:
+                ends, outputs = outputs[:2], outputs[2:]
+            values.append(marginals(order, outputs.view(-1, len(order), n - 1), ends))
+            asked = []
+        return mean_of(torch.cat(values), ends)
 
-    @staticmethod
-    def _marginals(
-        game: Game, sample: int, order: torch.Tensor, empty: torch.Tensor, full: torch.Tensor
-    ) -> torch.Tensor:
-        """Return (orders, n): what each player in turn adds to its predecessors."""
-        count, n = order.shape
-        inner = walk_coalitions(order)[:, 1:n]
-        outputs = game.evaluate(sample, inner.reshape(-1, n)).view(count, n - 1)
-        path = torch.cat([empty.expand(count, 1), outputs, full.expand(count, 1)], dim=1)
-        return path[:, 1:] - path[:, :-1]
+
+def stratified_orders(rng: np.random.Generator, orders: int, n: int, device: torch.device) -> torch.Tensor:
+    """Return (orders, n) uniform random orders, over which each player's places are spread evenly.
+
+    An order sorts one uniform key a player. A player's keys are in different strata of [0, 1/2) in different orders,
+    and some are mirrored at 1/2: walked backwards too, an order covers both. Which are, is balanced between any two
+    players (an orthogonal array of strength 2, as far as there are columns). The keys of one order are independent, so
+    each order alone is uniform, and the mean over them unbiased.
+    """
+    strata = Draws(rng, orders, device).permutations(n).T
+    keys = (strata + Draws(rng, n, device).uniforms(orders)) / (2 * orders)
+    return order_of(torch.where(balanced(rng, orders, n, device), keys, 1 - keys))
+
+
+def balanced(rng: np.random.Generator, rows: int, columns: int, device: torch.device) -> torch.Tensor:
+    """Return (rows, columns) boolean, each row uniform by itself: random rows and columns of a Hadamard matrix.
+
+    Each column is flipped by chance. Where the matrix has fewer columns they come again.
+    """
+    bits = max(1, (rows - 1).bit_length())
+    row = Draws(rng, 2**bits, device).permutations(1)[0, :rows]
+    draws = Draws(rng, 2**bits - 1, device)
+    column = 1 + draws.permutations(-(-columns // (2**bits - 1))).flatten()[:columns]
+    parity = (Draws(rng, columns, device).keys(1) < 0).expand(rows, columns).clone()
+    for bit in range(bits):
+        parity ^= ((row[:, None] & column) >> bit & 1).bool()
+    return parity
+
+
+def marginals(order: torch.Tensor, outputs: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """Return (orders, n) by player: what each adds to its predecessors, the mean of both directions where both were.
+
+    Args:
+        order: (orders, n) the player that joins at each step.
+        outputs: (1 or 2, orders, n - 1) of the coalitions between the ends; of their complements, those of the walk
+            backwards.
+        ends: (2,) the values of the empty and of the full coalition.
+    """
+    count = len(order)
+    paths = [torch.cat([ends[:1].expand(count, 1), outputs[0], ends[1:].expand(count, 1)], dim=1)]
+    if len(outputs) == 2:
+        paths.append(-torch.cat([ends[1:].expand(count, 1), outputs[1], ends[:1].expand(count, 1)], dim=1))
+    added = torch.stack(paths).mean(0).diff(dim=1)
+    return torch.empty_like(added).scatter_(1, order, added)
+
+
+def mean_of(values: torch.Tensor, ends: torch.Tensor) -> SampleExplanation:
+    """Return the mean over orders (orders, n), and its standard error as if the orders were independent.
+
+    They are stratified, which makes the true error smaller, by a tenth or two.
+    """
+    count, value = len(values), values.mean(0)
+    variance = values.var(0) if count > 1 else torch.full_like(value, float("nan"))
+    audit = {"efficiency_gap": float(value.sum() - (ends[1] - ends[0])), "orders": float(count)}
+    return SampleExplanation(value, value_stderr=(variance / count).sqrt(), audit=audit)
+
+
+def over_all_orders(game: Game, sample: int) -> SampleExplanation:
+    """Return the mean over all orders, from all coalitions: of the n! orders (s-1)! (n-s)! have player i join S."""
+    n = game.n
+    value = torch.zeros(n, dtype=torch.float64, device=game.device)
+    ends = torch.zeros(2)
+    coalitions, block = torch.arange(2**n, device=game.device), max(1, BLOCK_ENTRIES // n)
+    share = torch.tensor([0.0, *(1 / (size * math.comb(n, size)) for size in range(1, n + 1))], dtype=torch.float64)
+    share = share.to(game.device)
+    for start in range(0, 2**n, block):
+        kept = (coalitions[start : start + block, None] >> torch.arange(n, device=game.device) & 1).bool()
+        outputs = game.evaluate(sample, kept)
+        size = kept.sum(1)
+        inside, outside = share[size] * outputs, share[n - size] * outputs
+        value += kept.double().T @ (inside + outside) - outside.sum()
+        ends = torch.stack([outputs[0] if start == 0 else ends[0], outputs[-1]])
+    audit = {"efficiency_gap": float(value.sum() - (ends[1] - ends[0])), "orders": float(math.factorial(n))}
+    return SampleExplanation(value, value_stderr=torch.zeros_like(value), audit=audit)

@@ -242,10 +242,19 @@ def read_explanation(out: Path, shard_size: int, index: int) -> Explanation:
     arrays = read_sample(out / SHARDS, shard_size, index)
     audit = {name.removeprefix("audit."): float(value) for name, value in arrays.items() if name.startswith("audit.")}
 
-    parts = {name: arrays[name][None] for name in PARTS if name in arrays}
-    absent = dict.fromkeys(("position", "position_ls", "matrix"))
+    def part(name: str) -> torch.Tensor | None:
+        return arrays[name][None] if name in arrays else None
+
     return Explanation(
-        value=arrays["value"][None], **(absent | parts), evaluations=arrays["evaluations"], audit=(audit,)
+        value=arrays["value"][None],
+        position=part("position"),
+        position_ls=part("position_ls"),
+        matrix=part("matrix"),
+        evaluations=arrays["evaluations"],
+        audit=(audit,),
+        value_stderr=part("value_stderr"),
+        position_stderr=part("position_stderr"),
+        matrix_stderr=part("matrix_stderr"),
     )
 
 

@@ -89,7 +89,8 @@ def test_attribution_table_has_keyed_hashes_only(storage, first, tmp_path):
     run = next(run for run in rows(storage) if run.data.tags["method"] == "ordshap")
     path = there.client.download_artifacts(run.info.run_id, "attributions.csv", str(tmp_path))
     table = pd.read_csv(path)
-    assert list(table.columns) == ["sample", "slot", "hour", "code", "value", "position"]
+    parts = ["value", "value_stderr", "position", "position_stderr", "position_ls"]
+    assert list(table.columns) == ["sample", "slot", "hour", "code", *parts]
     assert table["sample"].nunique() == TINY["explain"]["samples"]
     assert table["sample"].astype(str).str.fullmatch("[0-9a-f]{16}").all()
 

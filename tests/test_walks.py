@@ -127,7 +127,7 @@ def draws_of(game: Game, budget: int, seeds: int) -> dict[str, torch.Tensor]:
     return {name: torch.stack([getattr(run, name)[0] for run in runs]) for name in names}
 
 
-@pytest.mark.parametrize(("n", "budget"), [(4, 160), (5, 400), (5, 700)])
+@pytest.mark.parametrize(("n", "budget"), [(4, 160), (5, 400)])
 def test_unbiased_on_random_games(n, budget):
     """200 seeds; the bound on the largest of m entries is that of three standard errors on one (Bonferroni)."""
     game, _ = random_ordered_game(n, seed=5)
@@ -139,11 +139,11 @@ def test_unbiased_on_random_games(n, budget):
         assert error.abs().max() < norm.isf(norm.sf(3) / error.numel()), name
 
 
-@pytest.mark.parametrize(("n", "budget"), [(5, 400), (5, 1200)])
+@pytest.mark.parametrize(("n", "budget"), [(5, 400), (5, 700)])
 def test_standard_errors_cover_the_truth(n, budget):
     game, _ = random_ordered_game(n, seed=6)
     truth = get_explainer("ordshap", estimator="exact").explain(game)
-    draws = draws_of(game, budget, 200)
+    draws = draws_of(game, budget, 120)
     for name in ("value", "position", "matrix"):
         covered = (draws[name] - getattr(truth, name)[0]).abs() <= 1.96 * draws[f"{name}_stderr"]
         assert 0.9 <= covered.double().mean() <= 0.98, name

@@ -1,0 +1,143 @@
+"""Complementary pairs of coalitions, stratified by size and drawn without replacement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from explainers.draws import Draws, order_of
+from explainers.lazy import Lazy
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = Lazy("torch")
+
+BLOCK_ENTRIES = 1 << 20
+LISTED = 64
+
+
+class Pairs:
+    """A design of ``count`` pairs {S, N without S}; S is the smaller half, and the empty coalition takes no part.
+
+    How many pairs have each size is fixed, not drawn. Every beginning of the design has about the same share of each.
+    A size of which at least one pair in 64 is in the design is drawn without replacement.
+
+    Attributes:
+        count: number of pairs.
+        complete: whether these are all pairs that there are.
+        sizes: (count,) long, the size of S.
+        weights: (count,) float64, the kernel's mass of a size over the pairs drawn of it: the inverse inclusion
+            probability times KernelSHAP's weight, up to a constant.
+        missing: (count,) float64, the share of the pairs of a size that the design leaves out.
+    """
+
+    def __init__(self, rng: np.random.Generator, n: int, count: int, device: torch.device) -> None:
+        pools = pools_of(n)
+        counts = counts_of(n, pools, count)
+        self.n = n
+        self.count = int(counts.sum())
+        self.complete = self.count == sum(pools)
+        sizes = np.repeat(np.arange(1, len(counts) + 1), counts)
+        order = np.argsort(np.concatenate([np.zeros(0), *((np.arange(c) + 0.5) / c for c in counts)]), kind="stable")
+        ranks = self._ranks(rng, pools, counts, device)[torch.from_numpy(order).to(device)]
+        self.sizes = torch.from_numpy(sizes[order]).to(device)
+        self.weights = torch.from_numpy((masses(n) / counts)[sizes[order] - 1]).to(device)
+        shares = counts / np.array([float(min(pool, 2**62)) for pool in pools])
+        self.missing = torch.from_numpy(1 - shares[sizes[order] - 1]).to(device)
+        self._listed = ranks
+        self._draws = Draws(rng, n, device)
+
+    @staticmethod
+    def _ranks(rng: np.random.Generator, pools: list[int], counts: np.ndarray, device: torch.device) -> torch.Tensor:
+        """Return (count,) the place of each pair among all of its size, -1 where a size is too large to list."""
+        parts = [torch.zeros(0, dtype=torch.long, device=device)]
+        for pool, count in zip(pools, counts.tolist(), strict=True):
+            if pool <= LISTED * count:
+                parts.append(order_of(Draws(rng, pool, device).keys(1))[0, :count])
+            else:
+                parts.append(torch.full((count,), -1, device=device))
+        return torch.cat(parts)
+
+    def blocks(self, first: int) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """Yield the pairs in blocks: S (rows, n) boolean, weights (rows,) and missing (rows,); to be asked for once.
+
+        The first block has ``first`` pairs where there are as many, and where these are not too large for a block.
+        """
+        most = max(1, BLOCK_ENTRIES // self.n)
+        start, rows = 0, min(first, most)
+        while start < self.count or start == 0:
+            which = slice(start, start + rows)
+            sizes, ranks = self.sizes[which], self._listed[which]
+            drawn = ranks < 0
+            kept = torch.zeros((len(sizes), self.n), dtype=torch.bool, device=sizes.device)
+            kept[drawn] = random_subsets(self._draws, sizes[drawn])
+            kept[~drawn] = listed_subsets(self.n, sizes[~drawn], ranks[~drawn])
+            yield kept, self.weights[which], self.missing[which]
+            start, rows = start + rows, most
+
+
+def pools_of(n: int) -> list[int]:
+    """Return how many pairs there are of each smaller size 1..n//2; the two halves of a pair count once."""
+    return [math.comb(n - 1, size) if 2 * size == n else math.comb(n, size) for size in range(1, n // 2 + 1)]
+
+
+def masses(n: int) -> np.ndarray:
+    """Return KernelSHAP's mass ``C(n,s) mu(s)`` of the pairs of each smaller size 1..n//2, up to a constant."""
+    sizes = np.arange(1, n // 2 + 1)
+    return np.where(2 * sizes == n, 0.5, 1.0) / (sizes * (n - sizes))
+
+
+def counts_of(n: int, pools: list[int], count: int) -> np.ndarray:
+    """Return how many of ``count`` pairs have each smaller size 1..n//2: all of a size where they fit.
+
+    In proportion to mass times the length of a centred coalition vector: with residuals of equal variance the
+    variance of the least squares is smallest (Neyman's allocation).
+    """
+    sizes = np.arange(1, n // 2 + 1)
+    wish = masses(n) * np.sqrt(sizes * (n - sizes))
+    most = np.array([min(pool, count) for pool in pools], dtype=float)
+    counts, free = np.zeros(len(sizes)), np.ones(len(sizes), dtype=bool)
+    while free.any():
+        share = (min(count, sum(pools)) - counts[~free].sum()) * wish / wish[free].sum()
+        full = free & (share >= most)
+        counts[free] = np.where(full, most, share)[free]
+        free &= ~full
+        if not full.any():
+            break
+    whole = np.diff(np.round(np.cumsum(counts)), prepend=0).astype(int)
+    empty = whole == 0
+    if empty.any():
+        whole[empty] = 1
+        whole[whole.argmax()] -= empty.sum()
+    return whole
+
+
+def random_subsets(draws: Draws, sizes: torch.Tensor) -> torch.Tensor:
+    """Return (rows, n) boolean: a uniform random subset of each size."""
+    keys = draws.keys(len(sizes))
+    on_cpu = keys.device.type == "cpu"  # where numpy sorts short rows three times as fast
+    ordered = torch.from_numpy(np.sort(keys.numpy(), axis=1)) if on_cpu else keys.sort(dim=1).values
+    return keys <= ordered.gather(1, sizes[:, None] - 1)
+
+
+def listed_subsets(n: int, sizes: torch.Tensor, ranks: torch.Tensor) -> torch.Tensor:
+    """Return (rows, n) boolean: the subset of each size with each rank in colexicographic order.
+
+    The first C(n - 1, s) of size s are those without the last player: one of each pair where 2 s = n.
+
+    >>> listed_subsets(4, torch.tensor([2, 2, 2]), torch.tensor([0, 1, 5])).int().tolist()
+    [[1, 1, 0, 0], [1, 0, 1, 0], [0, 0, 1, 1]]
+    """
+    kept = torch.zeros((len(sizes), n), dtype=torch.bool, device=sizes.device)
+    left = ranks.clone()
+    for place in range(int(sizes.max()) if len(sizes) else 0, 0, -1):
+        rows = torch.nonzero(sizes >= place)[:, 0]
+        below = torch.tensor([math.comb(player, place) for player in range(n)], device=sizes.device)
+        player = torch.searchsorted(below, left[rows], right=True) - 1
+        kept[rows, player] = True
+        left[rows] -= below[player]
+    return kept
