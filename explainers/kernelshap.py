@@ -39,6 +39,11 @@ class KernelShap(Explainer):
         """Return the empty and the full coalition and one pair a player (all 2^n where that is fewer)."""
         return min(2**n, 2 + 2 * n) if n < 60 else 2 + 2 * n
 
+    def explain_nothing(self) -> SampleExplanation:
+        """Return no values and no standard errors."""
+        empty = torch.zeros(0, dtype=torch.float64)
+        return SampleExplanation(empty, value_stderr=empty)
+
     def explain_sample(self, game: Game, sample: int, rng: np.random.Generator) -> SampleExplanation:
         """Evaluate the design and solve it. Consistent; exact if ``2^n <= budget``."""
         n = game.n

@@ -38,6 +38,11 @@ class SampleShapley(Explainer):
         """Return the cost of one order."""
         return n + 1
 
+    def explain_nothing(self) -> SampleExplanation:
+        """Return no values and no standard errors."""
+        empty = torch.zeros(0, dtype=torch.float64)
+        return SampleExplanation(empty, value_stderr=empty)
+
     def explain_sample(self, game: Game, sample: int, rng: np.random.Generator) -> SampleExplanation:
         """Average the marginal contributions over as many orders, forwards and backwards, as the budget pays for."""
         n = game.n
