@@ -79,7 +79,9 @@ def seconds_of(rival: Rival, box: Box, evaluations: int, seed: int) -> tuple[flo
 
 def ours(method: str) -> Estimate:
     def estimate(box: Counted, evaluations: int, seed: int) -> np.ndarray:
-        game = Game.from_function(box.tokens, box.box.tokens[None], MASK, batch_tokens=BATCH_TOKENS)
+        n = box.box.n
+        batch = n * (BATCH_TOKENS // (n + 1))  # as many rows as the box takes at once: [CLS] is none of the players
+        game = Game.from_function(box.tokens, box.box.tokens[None], MASK, batch_tokens=batch)
         options = {} if method == "loco" else {"budget": evaluations}
         return get_explainer(method, **options).explain(game, seed).value[0].numpy()
 
