@@ -141,25 +141,23 @@ def time_lines(table: pd.DataFrame) -> list[str]:
 
 
 def picture(table: pd.DataFrame) -> Figure:
-    """Return the error of each estimator against n, at the smallest budget of each, geometric means over boxes."""
-    figure = Figure(figsize=(10, 4), layout="constrained")
+    """Return the error at the fewest evaluations of each n, and the time outside the model, against n."""
+    figure = Figure(figsize=(11, 4.5), layout="constrained")
     left, right = figure.subplots(1, 2)
-    found = table[table.measured == "error"]
-    smallest = found[found.budget == found.groupby("n")["budget"].transform("min")]
-    for method, part in smallest.groupby("method"):
-        means = part.groupby("n")["rmse"].apply(lambda rmse: np.exp(np.log(rmse).mean()))
-        own = str(method).startswith("ours")
-        left.plot(means.index, means, marker="o", linewidth=2.5 if own else 0.8, label=str(method))
-    for method, part in table[table.measured == "time"].groupby("method"):
-        means = part.groupby("n")[["outside", "evaluations"]].sum()
-        own = str(method).startswith("ours")
-        micros = 1e6 * means["outside"] / means["evaluations"]
-        right.plot(means.index, micros, marker="o", linewidth=2.5 if own else 0.8, label=str(method))
-    left.set(xlabel="players", ylabel="RMSE over size of the values, 10 evaluations a player")
-    right.set(xlabel="players", ylabel="microseconds an evaluation, outside the model")
-    for axes in (left, right):
-        axes.set(xscale="log", yscale="log")
-        axes.legend(fontsize=5)
+    errors = table[table.measured == "error"]
+    fewest = errors[errors.budget == errors.groupby("n")["budget"].transform("min")]
+    error = np.exp(np.log(fewest.set_index(["method", "n"])["rmse"].clip(EXACT, 1)).groupby(level=[0, 1]).mean())
+    spent = table[table.measured == "time"].groupby(["method", "n"])[["outside", "evaluations"]].sum()
+    for axes, values in ((left, error), (right, 1e6 * spent["outside"] / spent["evaluations"])):
+        for place, method in enumerate(dict.fromkeys(table["method"])):
+            if method in values.index:
+                style = {"linewidth": 2.5} if method.startswith("ours") else {"linewidth": 0.8, "linestyle": "--"}
+                own = values[method]
+                axes.plot(own.index, own, marker="o", markersize=3, color=f"C{place}", label=method, **style)
+        axes.set(xlabel="players", xscale="log", yscale="log")
+    left.set(ylabel="error over the size of the values (1 at most)")
+    right.set(ylabel="microseconds an evaluation, outside the model")
+    figure.legend(*right.get_legend_handles_labels(), loc="outside right upper", fontsize=7)
     return figure
 
 

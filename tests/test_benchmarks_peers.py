@@ -8,11 +8,14 @@ import pytest
 
 from explainers import Game
 from explainers.sample_shapley import over_all_orders
+from tests.conftest import ROOT
 
 pytest.importorskip("shap", reason="needs shap: pip install -c constraints.txt -e '.[peers]'")
 pytest.importorskip("shapiq", reason="needs shapiq: pip install -c constraints.txt -e '.[peers]'")
 
 from benchmarks import boxes, peers, rivals
+
+RESULTS = ROOT / "docs" / "results"
 
 
 @pytest.mark.parametrize("make", [boxes.interactions, boxes.saturating])
@@ -47,3 +50,10 @@ def test_errors_and_times_are_measured_and_summarised(monkeypatch):
     errors, times = peers.error_summary(table), peers.time_summary(table)
     assert errors["best regression"][0] > 0 and times["fastest marginals"][0] > 0
     assert peers.picture(table).axes[0].lines
+
+
+def test_the_page_shows_the_committed_numbers():
+    table = pd.read_csv(RESULTS / "peers.csv")
+    page = (RESULTS / "peers.md").read_text()
+    for line in (*peers.error_lines(table), *peers.time_lines(table)):
+        assert line in page
