@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from matplotlib.figure import Figure
 
 from benchmarks import games
 from benchmarks.results import write
+from benchmarks.threads import one_thread
 from explainers import get_explainer
 
 GAMES: dict[str, Callable[[], games.KnownGame]] = {
@@ -83,9 +83,9 @@ def topped_up(known: games.KnownGame, options: dict[str, Any], budget: int) -> d
     return {**options, "budget": asked}
 
 
+@one_thread()
 def measure(name: str, budgets: list[int], seeds: int) -> list[dict[str, Any]]:
     """Return the rows of one game."""
-    torch.set_num_threads(1)
     known = GAMES[name]()
     most = max(budgets) if known.n <= LONG else MOST_IF_LONG
     rows = []

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.bare import CLS, MASK, bare_rate, now, paper_bert, sequences
 from benchmarks.results import FOLDER, write
+from benchmarks.threads import one_thread
 from explainers import ClassifierGame, get_explainer
 
 NAME = "device"
@@ -65,8 +66,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Time every method, and write table and figure."""
     options = parser().parse_args(arguments)
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    if device == "cpu":
-        torch.set_num_threads(1)
+    with one_thread(device == "cpu"):
+        measure(options, device)
+
+
+def measure(options: argparse.Namespace, device: str) -> None:
+    """Time every method on ``device`` as the options say."""
     scale = CUDA if device == "cuda" else CPU
     changed = {field.name: getattr(options, field.name) for field in fields(Scale)}
     scale = Scale(**{name: value if value is not None else getattr(scale, name) for name, value in changed.items()})

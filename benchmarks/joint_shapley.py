@@ -19,6 +19,7 @@ import torch
 from matplotlib.figure import Figure
 
 from benchmarks.results import write
+from benchmarks.threads import one_thread
 from explainers import Game, get_explainer
 from explainers.joint_shapley.weights import joint_terms, log_weights
 from explainers.set_values.exact import all_worths, exact_values
@@ -29,12 +30,12 @@ COMPARED = 14
 LARGEST_LOOP = 14
 
 
+@one_thread()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--players", type=int, nargs="+", default=[8, 10, 12, 14, 16, 18, 20])
     options = parser.parse_args()
-    torch.set_num_threads(1)
     table = pd.DataFrame([row for n in options.players for row in measured(n, options.repeats)])
     seconds = table.set_index(["players", "way"])["seconds"]
     facts: dict[str, object] = {"order": ORDER, "repeats": options.repeats, "threads": torch.get_num_threads()}

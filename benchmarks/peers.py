@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from matplotlib.figure import Figure
 
 from benchmarks.boxes import Box, bert, enumerated_bert, estimated_bert, interactions, saturating
 from benchmarks.results import FOLDER, write
 from benchmarks.rivals import LEAVE_ONE_OUT, OURS, PEERS, Counted, Rival, seconds_of
+from benchmarks.threads import one_thread
 
 REFERENCE = 40_000
 EXACT = 1e-12
@@ -161,13 +161,13 @@ def picture(table: pd.DataFrame) -> Figure:
     return figure
 
 
+@one_thread()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--largest", type=int, default=150, help="leave out more players than this")
     parser.add_argument("--folder", type=Path, default=FOLDER)
     asked = parser.parse_args()
-    torch.set_num_threads(1)
     rows = []
     for n, budget, repetitions in TIMES:
         if n <= asked.largest:

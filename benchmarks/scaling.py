@@ -22,6 +22,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.results import FOLDER, write
+from benchmarks.threads import one_thread
 from explainers import get_explainer
 
 NAME = "scaling"
@@ -91,11 +92,10 @@ def in_a_process(configuration: dict[str, Any], bare_seconds: float) -> dict[str
     return {**configuration, **json.loads(done.stdout.splitlines()[-1])}
 
 
+@one_thread()
 def measure(model: str, method: str, players: int, budget: int, bare_seconds: float) -> dict[str, float]:
     """Return one configuration's measurements, made in this process."""
-    import torch
 
-    torch.set_num_threads(1)
     return null_model(method, players, budget) if model == "zeros" else bert(method, players, budget, bare_seconds)
 
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from matplotlib.figure import Figure
 
 from benchmarks.results import FOLDER, write
 from benchmarks.studies import trained
+from benchmarks.threads import one_thread
 from explainers import ClassifierGame, get_explainer
 from metrics import get_metric
 
@@ -213,6 +213,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@one_thread()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure every study, and write table and figure."""
     command = parser()
@@ -224,7 +225,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command.error(
             f"no folder {asked.eicu}; give the folder of the eICU demo's tables with --eicu, or --studies synthetic"
         )
-    torch.set_num_threads(1)
     chosen = {"samples": asked.samples, "seeds": asked.seeds, "splits": asked.grid}
     tables, facts = [], {}
     for study in asked.studies:

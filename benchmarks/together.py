@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.bare import CLS, MASK, now, paper_bert, sequences
 from benchmarks.results import FOLDER, write
+from benchmarks.threads import one_thread
 from conf.schema import Model
 from explainers import ClassifierGame, Explainer, get_explainer
 from explainers.together import explain_together
@@ -26,10 +27,10 @@ TINY = Model(heads=2, layers=1, width=16, feed_forward=32)
 SAMPLES = 8
 
 
+@one_thread()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure every model, method and length, and write table and figure."""
     options = parser().parse_args(arguments)
-    torch.set_num_threads(1)
     rows = []
     longest = max(options.players)
     for name, model in (("tiny", paper_bert(longest, model=TINY)), ("bert", paper_bert(longest))):

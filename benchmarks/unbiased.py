@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from matplotlib.figure import Figure
 
 from benchmarks.accuracy import ERRORS, EXACT, GAMES
 from benchmarks.games import KnownGame
 from benchmarks.results import write
+from benchmarks.threads import one_thread
 from explainers import get_explainer
 
 ENUMERATED = ("toy", "attention", "attention-2", "gru", "bert")
 
 
+@one_thread()
 def measure(name: str, budgets: list[int], seeds: int) -> list[dict[str, Any]]:
     """Return the rows of one game."""
-    torch.set_num_threads(1)
     known = GAMES[name]()
     return [row for budget in budgets for row in at_budget(known, budget, seeds)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,13 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"real data is not at {folder}; set ORDEVAL_SHARED_DATA to its folder")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def threads_stay_as_they_were():
+    """Fail a test that leaves the process another number of torch threads: it would change the rounding of the next."""
+    torch = sys.modules.get("torch")
+    before = None if torch is None else torch.get_num_threads()
+    yield
+    if torch is not None:
+        assert torch.get_num_threads() == before, "the test changed the number of torch threads and left it so"
