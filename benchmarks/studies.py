@@ -7,7 +7,7 @@ from pathlib import Path
 from conf.load import load_study
 from flows import steps
 from flows.context import open_context
-from tasks.explain import Subject
+from tasks.subject import Subject
 
 ROOT = Path(__file__).parent.parent
 STORAGE = ROOT / "build" / "benchmarks"

@@ -34,12 +34,14 @@ class Cohort(Section):
 
 
 class Tokens(Section):
-    """How events become tokens."""
+    """How events and texts become tokens."""
 
     max_tokens: int = Field(150, ge=1, title="Longest sequence", description="Tokens, [CLS] not counted.")
-    keep: Literal["last", "first"] = Field("last", title="Which end of a longer window is kept")
-    min_count: int = Field(5, ge=1, title="Rarest code", description="Training occurrences that a code needs.")
-    rare: Literal["drop", "unk"] = Field("drop", title="What becomes of rarer codes")
+    keep: Literal["last", "first"] = Field("last", title="Which end of a longer window or text is kept")
+    min_count: int = Field(
+        5, ge=1, title="Rarest code", description="Training occurrences that a code or a word needs."
+    )
+    rare: Literal["drop", "unk"] = Field("drop", title="What becomes of rarer codes", description="Of words: [UNK].")
     abnormal_flag: bool = Field(False, title="Add a lab's abnormal flag to its code", description="MIMIC-III only.")
     duplicates: Literal["collapse", "keep"] = Field(
         "collapse", title="Repeated rows", description="What becomes of identical (stay, time, code) rows."
@@ -49,13 +51,43 @@ class Tokens(Section):
     )
 
 
+class Text(Section):
+    """How texts become tokens."""
+
+    unit: Literal["words", "characters", "pieces"] = Field(
+        "words", title="Tokens are", description="pieces: those of the pretrained model's own tokenizer."
+    )
+    pretrained: str = Field(
+        "", title="Pretrained tokenizer", description="Folder or public name of a pretrained encoder (pieces only)."
+    )
+    lower_case: bool = Field(True, title="Lower case", description="Of words and characters.")
+    most_tokens: Count = Field(
+        50_000, title="Largest vocabulary", description="The most frequent words or characters of the training part."
+    )
+    sentences: bool = Field(
+        False, title="Find sentences", description="Of the test part, so that explain.players can be sentences."
+    )
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if self.unit == "pieces" and not self.pretrained:
+            raise ValueError("data.text.unit is 'pieces' and data.text.pretrained is empty; name an encoder")
+        return self
+
+
 class Split(Section):
-    """How patients are divided."""
+    """How patients are divided; of texts, images and tables with a published test part, how the rest is."""
 
     test_share: Share = Field(0.2, title="Share of patients in the test part")
     validation_share: Share = Field(0.1, title="Share of training patients held out for early stopping")
     stratify: bool = Field(True, title="Stratify by label", description="By a patient's highest label.")
     given: bool = Field(True, title="Use a given split", description="MEDS only: metadata/subject_splits.parquet.")
+    most_train: Count | None = Field(
+        None, title="Most training samples", description="Texts and images: drawn from the training part; None: all."
+    )
+    most_test: Count | None = Field(
+        None, title="Most test samples", description="Texts and images: drawn from the test part; None: all."
+    )
 
 
 class Synthetic(Section):
@@ -72,17 +104,38 @@ class Synthetic(Section):
         return self
 
 
+TASKS: dict[str, tuple[str, ...]] = {
+    "synthetic": ("planted",),
+    "mimic3": ("mortality", "los"),
+    "eicu": ("mortality", "los"),
+    "meds": ("label",),
+    "imdb": ("sentiment",),
+    "ag_news": ("topic",),
+    "yahoo_answers": ("topic",),
+    "mnist": ("three_or_eight",),
+    "cifar10": ("deer_or_horse",),
+}
+FOLDER_NEEDED = ("mimic3", "eicu", "meds")
+
+
 class Data(Section):
     """The data set, its cohort and its tokens."""
 
-    dataset: Literal["synthetic", "mimic3", "eicu", "meds"] = Field("synthetic", title="Data set")
-    path: Path | None = Field(
-        None, title="Folder", description="Where the tables are; the synthetic cohort needs none."
+    dataset: Literal["synthetic", "mimic3", "eicu", "meds", "imdb", "ag_news", "yahoo_answers", "mnist", "cifar10"] = (
+        Field("synthetic", title="Data set")
     )
-    task: Literal["mortality", "los", "planted", "label"] = Field(
-        "planted",
-        title="Task",
-        description="mortality and los for mimic3 and eicu, planted for synthetic, label for meds.",
+    path: Path | None = Field(
+        None,
+        title="Folder",
+        description="Where the tables are. The synthetic cohort needs none; text and images without one come from "
+        "their public home.",
+    )
+    task: Literal["mortality", "los", "planted", "label", "sentiment", "topic", "three_or_eight", "deer_or_horse"] = (
+        Field(
+            "planted",
+            title="Task",
+            description="What the label is; each data set has its own: see the data sets in the docs.",
+        )
     )
     labels_path: Path | None = Field(None, title="Label file", description="MEDS only: a parquet of the label schema.")
     los_days: float = Field(
@@ -110,15 +163,16 @@ class Data(Section):
     )
     cohort: Cohort = Field(Cohort(), title="Cohort")
     tokens: Tokens = Field(Tokens(), title="Tokens")
+    text: Text = Field(Text(), title="Text")
     split: Split = Field(Split(), title="Split")
     synthetic: Synthetic = Field(Synthetic(), title="Synthetic cohort")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        tasks = {"synthetic": ["planted"], "meds": ["label"]}.get(self.dataset, ["mortality", "los"])
+        tasks = TASKS[self.dataset]
         if self.task not in tasks:
             raise ValueError(f"data.task is {self.task!r}; for {self.dataset} it is one of: {', '.join(tasks)}")
-        if self.dataset != "synthetic" and self.path is None:
+        if self.dataset in FOLDER_NEEDED and self.path is None:
             raise ValueError(f"data.path is missing; give the folder of the {self.dataset} tables (data.path=FOLDER)")
         if self.dataset == "meds" and self.labels_path is None:
             raise ValueError("data.labels_path is missing; give a parquet file or folder of the MEDS label schema")
@@ -126,8 +180,14 @@ class Data(Section):
 
 
 class Model(Section):
-    """A BERT encoder and its training."""
+    """The classifier and its training; heads, layers and widths are those of the BERT encoder."""
 
+    architecture: Literal["bert", "pretrained", "word_cnn", "char_cnn", "bilstm", "digit_cnn", "object_cnn"] = Field(
+        "bert",
+        title="Architecture",
+        description="pretrained: the encoder of data.text.pretrained, fine-tuned. Networks for text: word_cnn, "
+        "char_cnn, bilstm; for images: digit_cnn, object_cnn.",
+    )
     heads: Count = Field(6, title="Attention heads")
     layers: Count = Field(3, title="Hidden layers")
     width: Count = Field(384, title="Hidden width")
@@ -139,6 +199,12 @@ class Model(Section):
     learning_rate: float = Field(1e-4, gt=0, title="Learning rate")
     weight_decay: float = Field(0.01, ge=0, title="Weight decay")
     warmup_share: float = Field(0.1, ge=0, lt=1, title="Share of steps that warm up")
+    optimizer: Literal["adamw", "rmsprop", "sgd"] = Field(
+        "adamw", title="Optimizer", description="sgd has a momentum of 0.9."
+    )
+    augment: Literal["none", "shift", "shift_flip"] = Field(
+        "none", title="Augmentation", description="Of training images: shifts by up to two pixels, and mirroring."
+    )
     class_weights: Literal["balanced", "none"] = Field(
         "balanced", title="Class weights", description="balanced weighs the loss by inverse class frequency."
     )
@@ -196,8 +262,11 @@ class Explain(Section):
 
     samples: Count = Field(50, title="Explained samples", description="Stays of the test part.")
     output: Literal["probability", "log_probability", "logit"] = Field("probability", title="Explained output")
-    players: Literal["tokens", "times"] = Field(
-        "tokens", title="Players", description="times: the tokens of one hour are one player, a visit."
+    players: Literal["tokens", "times", "words", "sentences"] = Field(
+        "tokens",
+        title="Players",
+        description="times: the tokens of one hour are one player, a visit; words and sentences: of a text. Of an "
+        "image the tokens are its pixels.",
     )
     removal: Literal["mask_token", "attention_mask", "drop_tokens"] = Field(
         "mask_token",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from explainers.game import EmbeddingView, Game, content_key
+from explainers.game import EmbeddingView, content_key
 from explainers.lazy import Lazy
+from explainers.logits import LogitGame, OutputScale, batch_size, check_choice, check_serves, on_scale
 from explainers.players import players_of, slot_times
 from explainers.precision import Controls, Precision, autocast
 from explainers.removal import ABSENT, Removal, check_removal, model_inputs, takes_padding, with_prefix
@@ -18,12 +19,8 @@ if TYPE_CHECKING:
 else:
     torch = Lazy("torch")
 
-OutputScale = Literal["probability", "log_probability", "logit"]
-CPU_BATCH_TOKENS = 4096
-CUDA_BATCH_TOKENS = 1 << 18
 
-
-class ClassifierGame(Game):
+class ClassifierGame(LogitGame):
     """One number out of a classifier: the probability, log-probability or logit of one class.
 
     Special tokens (``prefix``, for example [CLS]) are not players: they never move and are never ablated.
@@ -67,14 +64,13 @@ class ClassifierGame(Game):
         """
         device = next(model.parameters()).device
         check_model(model, tokens, len(prefix), target)
-        for name, choice, choices in (("scale", scale, OutputScale), ("precision", precision, Precision)):
-            if choice not in get_args(choices):
-                raise ValueError(f"{name} is {choice!r}; it is one of: {', '.join(get_args(choices))}")
-        if batch_tokens is None:
-            batch_tokens = CUDA_BATCH_TOKENS if device.type == "cuda" else CPU_BATCH_TOKENS
+        check_choice("scale", scale, OutputScale)
+        check_choice("precision", precision, Precision)
         self.players = players_of(tokens.to(device), groups)
         keys = [content_key(row) for row in tokens]
-        super().__init__(self.players.n, keys, device, batch_tokens, slot_times(times, len(keys), self.players.n))
+        super().__init__(
+            self.players.n, keys, device, batch_size(batch_tokens, device), slot_times(times, len(keys), self.players.n)
+        )
         self.model = model
         self.tokens = tokens.to(device, torch.int32)
         self.ablated = ablated
@@ -147,18 +143,6 @@ class ClassifierGame(Game):
         full = torch.cat([self._logits(part, "full") for part in controls.inputs.split(rows)])
         return float((self.value(sample, full) - self.value(sample, controls.outputs)).abs().max())
 
-    def value(self, sample: int, outputs: torch.Tensor) -> torch.Tensor:
-        """Return the target's output on the game's scale."""
-        return on_scale(outputs, self.targets[sample], self.scale)
-
-    def probability(self, sample: int, outputs: torch.Tensor) -> torch.Tensor:
-        """Return the target's probability, whatever the game's scale."""
-        return on_scale(outputs, self.targets[sample], "probability")
-
-    def agrees(self, sample: int, outputs: torch.Tensor) -> torch.Tensor:
-        """Return whether the target is the predicted class."""
-        return outputs.argmax(1) == self.targets[sample]
-
     def embedding_view(self, sample: int) -> EmbeddingView:
         """Return the model from its token embeddings on, in full precision; absent is the mask token's embedding."""
         tokens = self.tokens[sample][None].long()
@@ -178,25 +162,13 @@ def check_model(model: torch.nn.Module, tokens: torch.Tensor, special: int, targ
         raise ValueError(f"tokens has shape {tuple(tokens.shape)} and type {tokens.dtype}; give (b, length) integers")
     if tokens.numel() and int(tokens.min()) < 0:
         raise ValueError(f"tokens holds {int(tokens.min())}; a token is 0 or more")
-    if model.training:
-        raise ValueError("the model is in training mode: its dropout would be part of the game; call model.eval()")
-    config = getattr(model, "config", None)
-    classes, longest = getattr(config, "num_labels", None), getattr(config, "max_position_embeddings", None)
-    if target is not None and classes is not None and not 0 <= target < classes:
-        raise ValueError(f"target is {target}, and the model has the classes 0 to {classes - 1}")
+    check_serves(model, target)
+    longest = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     if longest is not None and special + tokens.shape[1] > longest:
         raise ValueError(
             f"the sequence has {tokens.shape[1]} tokens and {special} special ones, and the model takes {longest}; "
             "lower data.tokens.max_tokens or train a longer model"
         )
-
-
-def on_scale(logits: torch.Tensor, target: int, scale: OutputScale) -> torch.Tensor:
-    """Return the target's probability, log-probability or logit (rows,) from logits (rows, classes)."""
-    if scale == "logit":
-        return logits[:, target]
-    log_probability = torch.log_softmax(logits, dim=1)[:, target]
-    return log_probability if scale == "log_probability" else log_probability.exp()
 
 
 def embedded_output() -> type[torch.nn.Module]:

@@ -12,8 +12,9 @@ import torch
 from conf.schema import Evaluate
 from metrics import compute_all, get_metric
 from metrics.base import Metric
-from tasks.explain import SHARDS, Subject, read_explanation
+from tasks.explain import SHARDS, read_explanation
 from tasks.shards import read_sample, run_shards
+from tasks.subject import Subject
 
 
 def chosen_metrics(evaluate: Evaluate) -> list[Metric]:
@@ -57,12 +58,12 @@ def evaluate_method(
     run_shards(out / SHARDS, len(subject.rows), size, compute, workers, progress)
 
 
-def read_scores(out: Path, evaluate: Evaluate, shard_size: int, stays: list[str]) -> pd.DataFrame:
+def read_scores(out: Path, evaluate: Evaluate, shard_size: int, names: list[str]) -> pd.DataFrame:
     """Return columns metric, sample, score: one row a metric and sample; NaN where a metric is undefined."""
     rows = []
-    for index, stay in enumerate(stays):
+    for index, sample in enumerate(names):
         arrays = read_sample(out / SHARDS, shard_size, index)
-        rows += [(name, stay, float(arrays[f"{name}.score"][0])) for name in evaluate.metrics]
+        rows += [(name, sample, float(arrays[f"{name}.score"][0])) for name in evaluate.metrics]
     return pd.DataFrame(rows, columns=["metric", "sample", "score"])
 
 

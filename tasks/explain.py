@@ -5,20 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from datasets import Dataset, load_from_disk
 
 from conf.schema import Explain, Method
 from explainers import ClassifierGame, Explainer, Explanation, get_explainer
+from explainers.logits import LogitGame
 from explainers.together import explain_together
 from tasks.shards import read_sample, run_shards
 from tasks.store import write_json
-from tasks.train.served import load_model
-from tasks.vocabulary import Vocabulary, read_vocabulary
+from tasks.subject import Subject, player_counts
 
 SHARDS = "shards"
 CLOCK = "clock.json"
@@ -26,86 +25,13 @@ STDERRS = ("value_stderr", "position_stderr", "matrix_stderr")
 PARTS = ("position", "position_ls", "matrix", *STDERRS)
 
 
-@dataclass(frozen=True)
-class Subject:
-    """What is explained: a model, and the first samples of the test part.
-
-    Attributes:
-        model: the classifier in ``eval()``.
-        vocabulary: names and special tokens.
-        rows: the samples: ``stay`` (keyed hash), ``tokens``, ``hours``, ``label``.
-        explain: output scale, players, removal, batches.
-    """
-
-    model: torch.nn.Module
-    vocabulary: Vocabulary
-    rows: Dataset
-    explain: Explain
-
-    @classmethod
-    def load(cls, data: Path, model: Path, explain: Explain, device: str) -> Subject:
-        """Load the model of a train output and the test samples of a preprocess output.
-
-        Raises:
-            ValueError: the test part has fewer samples than the study wants explained.
-        """
-        rows = test_rows(data, explain.samples)
-        return cls(load_model(model / "model", device), read_vocabulary(data), rows, explain)
-
-    def game(self, index: int) -> ClassifierGame:
-        """Return the game of one sample; the times of its slots are hours since the window's start."""
-        row = self.rows[index]
-        groups, hours = players_in(row["hours"], self.explain.players)
-        return ClassifierGame(
-            self.model,
-            torch.tensor([row["tokens"]], dtype=torch.long),
-            ablated=self.vocabulary.mask,
-            prefix=(self.vocabulary.cls,),
-            scale=self.explain.output,
-            batch_tokens=self.explain.batch_tokens,
-            removal=self.explain.removal,
-            precision=self.explain.precision,
-            groups=None if self.explain.players == "tokens" else torch.from_numpy(groups)[None],
-            times=torch.from_numpy(hours)[None],
-        )
-
-
-def players_in(hours: list[float], players: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the player of each token (length,), 0-based, and the hour of each player's slot (n,), float64.
-
-    Args:
-        hours: (length,) the hour of each token.
-        players: ``tokens``: each token; ``times``: the tokens of one hour, side by side.
-    """
-    each = np.asarray(hours, dtype=np.float64)
-    starts = np.ones(len(each), dtype=bool)
-    if players == "times":
-        starts[1:] = each[1:] != each[:-1]
-    return np.cumsum(starts) - 1, each[starts]
-
-
 def check_methods(data: Path, explain: Explain, methods: list[Method]) -> None:
     """Raise ValueError, before any long work, where a method cannot serve every sample of a preprocess output."""
-    players = [len(players_in(hours, explain.players)[1]) for hours in test_rows(data, explain.samples)["hours"]]
+    players = player_counts(data, explain)
     for method in methods:
         explainer = get_explainer(method.method, **method.options)
         for n in sorted(set(players), reverse=True):
             explainer.check(n)
-
-
-def test_rows(data: Path, samples: int) -> Dataset:
-    """Return the first ``samples`` rows of the test part.
-
-    Raises:
-        ValueError: the test part has fewer.
-    """
-    test = load_from_disk(str(data / "dataset"))["test"]
-    if samples > len(test):
-        raise ValueError(
-            f"explain.samples is {samples} and the test part has {len(test)} stays; "
-            f"set explain.samples={len(test)} or less"
-        )
-    return test.select(range(samples))
 
 
 def explain_method(
@@ -166,7 +92,7 @@ class SideBySide:
         return range(first, min(first + explain.together, shard + explain.shard_size, len(self.subject.rows)))
 
 
-def audited(explanation: Explanation, game: ClassifierGame) -> Explanation:
+def audited(explanation: Explanation, game: LogitGame) -> Explanation:
     """Return one sample's explanation with what its game knows in the audit.
 
     ``inert_value`` is the largest magnitude of value given to a player whose ablation changes nothing: it should get 0
@@ -175,12 +101,13 @@ def audited(explanation: Explanation, game: ClassifierGame) -> Explanation:
     """
     inert = explanation.value[0][game.inert(0)].abs()
     extra = {"inert_value": float(inert.max()) if len(inert) else 0.0}
-    if game.removal == "drop_tokens" and game.spent_tokens[0]:
-        whole = game.spent[0] * (game.input_width() + len(game.prefix))
-        extra["tokens_saved"] = 1 - game.spent_tokens[0] / whole
-    error = game.precision_error(0)
-    if error is not None:
-        extra["precision_error"] = error
+    if isinstance(game, ClassifierGame):
+        if game.removal == "drop_tokens" and game.spent_tokens[0]:
+            whole = game.spent[0] * (game.input_width() + len(game.prefix))
+            extra["tokens_saved"] = 1 - game.spent_tokens[0] / whole
+        error = game.precision_error(0)
+        if error is not None:
+            extra["precision_error"] = error
     return replace(explanation, audit=({**explanation.audit[0], **extra},))
 
 

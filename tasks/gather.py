@@ -10,12 +10,13 @@ import pandas as pd
 
 from conf.schema import Evaluate, Study
 from explainers import Explanation
+from tasks.content import read_content
 from tasks.evaluate import read_curves, read_scores
-from tasks.explain import players_in, read_explanation, read_target, test_rows
+from tasks.explain import read_explanation, read_target
 from tasks.report import MethodView, SampleView, StudyResults
 from tasks.report.results import TIMING_COLUMNS
 from tasks.store import read_json
-from tasks.vocabulary import Vocabulary, read_vocabulary
+from tasks.subject import Players, players_of, test_rows, vocabulary_of
 
 WITH_MATRIX = 10  # samples whose gamma matrix goes into the report: n^2 numbers each
 
@@ -42,14 +43,14 @@ def gather(study: Study, data: Path, model: Path, methods: list[MethodOutputs], 
     """
     size, samples = study.explain.shard_size, study.explain.samples
     rows = test_rows(data, samples)
-    stays = list(rows["stay"])
+    names = list(rows["sample"])
     truth = data / "truth.json"
     events = study.explain.players == "tokens"  # the planted truth speaks of events, not of visits
     return StudyResults(
         name=study.name,
         dataset=study.data.dataset,
         task=study.data.task,
-        scores=labelled(methods, lambda m: read_scores(m.evaluate, study.evaluate, size, stays)),
+        scores=labelled(methods, lambda m: read_scores(m.evaluate, study.evaluate, size, names)),
         curves=labelled(methods, lambda m: read_curves(m.evaluate, study.evaluate, size, samples)),
         timing=timings(methods),
         model=read_json(model / "scores.json"),
@@ -81,20 +82,20 @@ def timings(methods: list[MethodOutputs]) -> pd.DataFrame:
 def sample_views(study: Study, data: Path, model: Path, methods: list[MethodOutputs]) -> list[SampleView]:
     """Return every explained sample with each method's attributions."""
     size = study.explain.shard_size
-    rows, vocabulary = test_rows(data, study.explain.samples), read_vocabulary(data)
-    predictions = pd.read_csv(model / "predictions.csv").set_index("stay")["probability"]
+    rows, content = test_rows(data, study.explain.samples), read_content(data)
+    vocabulary = vocabulary_of(data, content)
+    predictions = pd.read_csv(model / "predictions.csv").set_index("sample")
     views = []
     for index, row in enumerate(rows):
         target = read_target(methods[0].explain, size, index)
-        positive = float(predictions[row["stay"]])
-        names, hours = player_names(row, vocabulary, study.explain.players)
+        players = players_of(row, content, vocabulary, study.explain.players)
         views.append(
             SampleView(
-                sample=row["stay"],
-                names=names,
-                hours=hours,
+                sample=row["sample"],
+                names=players.names,
+                hours=players.hours,
                 label=int(row["label"]),
-                probability=positive if target == 1 else 1 - positive,
+                probability=probability_of(predictions.loc[row["sample"]], target),
                 target=target,
                 attributions={
                     m.label: method_view(read_explanation(m.explain, size, index), index < WITH_MATRIX) for m in methods
@@ -102,6 +103,14 @@ def sample_views(study: Study, data: Path, model: Path, methods: list[MethodOutp
             )
         )
     return views
+
+
+def probability_of(prediction: pd.Series, target: int) -> float:
+    """Return what the model gives ``target``, from one row of predictions.csv."""
+    if "probability" in prediction.index:
+        positive = float(prediction["probability"])
+        return positive if target == 1 else 1 - positive
+    return float(prediction[f"probability_{target}"])
 
 
 def method_view(explanation: Explanation, with_matrix: bool) -> MethodView:
@@ -117,40 +126,28 @@ def method_view(explanation: Explanation, with_matrix: bool) -> MethodView:
 
 
 def attribution_table(study: Study, data: Path, explain: Path) -> pd.DataFrame:
-    """Return one row a player of each explained sample: sample (keyed hash), slot, hour, code, value and positions.
+    """Return one row a player of each explained sample: sample (its name), slot, hour, code, value and positions.
 
     Standard errors stand beside what a method estimates them for. Where a player is a visit, its code is the codes of
-    its events, joined by " + ".
+    its events, joined by " + "; of a text it is the word or the sentence. Only events have an hour.
     """
-    rows, vocabulary = test_rows(data, study.explain.samples), read_vocabulary(data)
+    rows, content = test_rows(data, study.explain.samples), read_content(data)
+    vocabulary = vocabulary_of(data, content)
     frames = []
     for index, row in enumerate(rows):
         explanation = read_explanation(explain, study.explain.shard_size, index)
-        names, hours = player_names(row, vocabulary, study.explain.players)
-        frames.append(player_rows(row["stay"], names, hours, explanation))
+        players = players_of(row, content, vocabulary, study.explain.players)
+        frames.append(player_rows(row["sample"], players, explanation))
     return pd.concat(frames, ignore_index=True)
 
 
-def player_names(row: dict, vocabulary: Vocabulary, players: str) -> tuple[list[str], np.ndarray]:
-    """Return the n players of one sample as text, and the hour of each (n,)."""
-    of, hours = players_in(row["hours"], players)
-    names: list[list[str]] = [[] for _ in hours]
-    for player, token in zip(of, row["tokens"], strict=True):
-        names[player].append(vocabulary.names[token])
-    return [" + ".join(parts) for parts in names], hours
-
-
-def player_rows(stay: str, names: list[str], hours: np.ndarray, explanation: Explanation) -> pd.DataFrame:
+def player_rows(sample: str, players: Players, explanation: Explanation) -> pd.DataFrame:
     """Return one sample's rows of the attribution table."""
-    frame = pd.DataFrame(
-        {
-            "sample": stay,
-            "slot": np.arange(1, len(names) + 1),
-            "hour": hours,
-            "code": names,
-            "value": explanation.value[0].numpy(),
-        }
-    )
+    frame = pd.DataFrame({"sample": sample, "slot": np.arange(1, len(players.names) + 1)})
+    if players.hours is not None:
+        frame["hour"] = players.hours
+    frame["code"] = players.names
+    frame["value"] = explanation.value[0].numpy()
     for name in ("value_stderr", "position", "position_stderr", "position_ls"):
         column = getattr(explanation, name)
         if column is not None:

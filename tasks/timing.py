@@ -15,7 +15,8 @@ import torch
 
 from conf.schema import Method
 from explainers import get_explainer
-from tasks.explain import Subject, synchronise
+from tasks.explain import synchronise
+from tasks.subject import Subject
 
 SAMPLING_SECONDS = 0.002
 MEBIBYTE = 2**20
@@ -48,7 +49,7 @@ def time_method(subject: Subject, method: Method, samples: int, seed: int) -> pd
             explanation = explainer.explain(game, seed)
             synchronise(subject.model)
             seconds = time.perf_counter() - start
-        rows.append((subject.rows[index]["stay"], seconds, int(explanation.evaluations[0]), peak[0] / MEBIBYTE))
+        rows.append((subject.rows[index]["sample"], seconds, int(explanation.evaluations[0]), peak[0] / MEBIBYTE))
     return pd.DataFrame(rows, columns=["sample", "seconds", "evaluations", "peak_memory_mb"])
 
 

@@ -11,27 +11,45 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from mlflow.models import set_model
 from mlflow.pyfunc import PythonModel, PythonModelContext
 
 
-class SequenceClassifier(PythonModel):
-    """Probability of class 1 for sequences of token ids of any length up to the model's."""
+class Classifier(PythonModel):
+    """Probabilities for sequences of token ids of any length up to the model's, or for images."""
 
     def load_context(self, context: PythonModelContext) -> None:
-        """Load weights, vocabulary and prediction code from the artifacts model, vocabulary and code."""
+        """Load weights, content and prediction code from the artifacts model, content, code and, where there are such,
+        vocabulary and network.
+        """
         self.served = module_at(Path(context.artifacts["code"]))
-        self.special = json.loads(Path(context.artifacts["vocabulary"]).read_text())["special"]
+        self.content = json.loads(Path(context.artifacts["content"]).read_text())
+        if "vocabulary" in context.artifacts:
+            self.special = json.loads(Path(context.artifacts["vocabulary"]).read_text())["special"]
+        if "network" in context.artifacts:
+            self.served.register(module_at(Path(context.artifacts["network"])))
         self.network = self.served.load_model(context.artifacts["model"], "cpu")
 
     def predict(
         self, context: PythonModelContext, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> pd.DataFrame:
-        """Return the column ``probability`` (rows,) for the column ``tokens`` (rows,) of lists of token ids."""
-        sequences = [list(tokens) for tokens in model_input["tokens"]]
-        probability = self.served.predict(self.network, sequences, self.special["cls"], self.special["pad"])
-        return pd.DataFrame({"probability": probability}, index=model_input.index)
+        """Return the column ``probability`` of class 1, or where there are more classes ``probability_0``, ...
+
+        Args:
+            context: is not needed any more.
+            model_input: the column ``tokens`` (rows,) of lists of token ids without [CLS], or ``pixels`` (rows,) of
+                lists of channels x height x width bytes.
+            params: none are known.
+        """
+        if self.content["kind"] == "image":
+            pixels = np.array([list(image) for image in model_input["pixels"]], dtype=np.uint8)
+            found = self.served.predict_pixels(self.network, pixels.reshape(-1, *self.content["shape"]))
+        else:
+            sequences = [list(tokens) for tokens in model_input["tokens"]]
+            found = self.served.predict(self.network, sequences, self.special["cls"], self.special["pad"])
+        return pd.DataFrame(self.served.probability_columns(found), index=model_input.index)
 
 
 def module_at(path: Path) -> ModuleType:
@@ -44,4 +62,4 @@ def module_at(path: Path) -> ModuleType:
     return module
 
 
-set_model(SequenceClassifier())
+set_model(Classifier())

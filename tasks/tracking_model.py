@@ -7,6 +7,7 @@ tracking URI, which threads share.
 from __future__ import annotations
 
 import json
+import math
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,25 +20,27 @@ from mlflow.models import Model, ModelSignature
 from mlflow.types import ColSpec, DataType, Schema
 from mlflow.types.schema import Array
 
+from tasks.content import CONTENT, TOKENS, Content, read_content
+from tasks.train.networks import network_file, network_named
+from tasks.vocabulary import VOCABULARY
+
 TASKS = Path(__file__).resolve().parent
 CODE = TASKS / "tracking_classifier.py"
 SERVED = TASKS / "train" / "served.py"
+EXAMPLE_TOKEN = 3  # [UNK], which every vocabulary has
 NEEDED = ("mlflow", "numpy", "pandas", "safetensors", "torch", "transformers")
-SIGNATURE = ModelSignature(
-    inputs=Schema([ColSpec(Array(DataType.long), "tokens")]),
-    outputs=Schema([ColSpec(DataType.double, "probability")]),
-)
 
 
-def log_classifier(run_id: str, model_dir: Path, vocabulary: Path, registered_name: str, tracking_uri: str) -> str:
+def log_classifier(run_id: str, model_dir: Path, data_dir: Path, registered_name: str, tracking_uri: str) -> str:
     """Log the classifier to a run, register a new version of it, and return the version's URI.
 
-    It takes a DataFrame with a column ``tokens`` (lists of token ids, without [CLS]) and returns ``probability``.
+    It takes a DataFrame with a column ``tokens`` (lists of token ids, without [CLS]) or ``pixels`` (lists of channels x
+    height x width bytes) and returns ``probability`` of class 1, or where there are more classes ``probability_0``, ...
 
     Args:
         run_id: the run that trained it.
         model_dir: holds config.json and model.safetensors.
-        vocabulary: the vocabulary.json that its token ids come from.
+        data_dir: the preprocess output that it was trained on: content.json and, of token sequences, vocabulary.json.
         registered_name: the registered model's name; made where it does not exist.
         tracking_uri: of the tracking server and the registry.
 
@@ -53,7 +56,7 @@ def log_classifier(run_id: str, model_dir: Path, vocabulary: Path, registered_na
             pack(
                 packed,
                 model_dir,
-                vocabulary,
+                data_dir,
                 Model(model_uuid=logged.model_id, run_id=run_id, model_id=logged.model_id),
             )
             client.log_model_artifacts(logged.model_id, str(packed))
@@ -65,21 +68,51 @@ def log_classifier(run_id: str, model_dir: Path, vocabulary: Path, registered_na
     return register(client, logged, registered_name)
 
 
-def pack(folder: Path, model_dir: Path, vocabulary: Path, described: Model) -> None:
-    """Write an MLflow model to ``folder``: the script, and model, vocabulary and served.py as its artifacts.
+def pack(folder: Path, model_dir: Path, data_dir: Path, described: Model) -> None:
+    """Write an MLflow model to ``folder``: the script, and as its artifacts model, content and served.py, and where
+    there are such vocabulary and the network's source.
 
     The requirements are the versions at hand, named and not inferred: inference loads the model in another process.
     """
-    last = len(json.loads(vocabulary.read_text())["tokens"]) - 1
+    content = read_content(data_dir)
+    artifacts = {"model": str(model_dir), "content": str(data_dir / CONTENT), "code": str(SERVED)}
+    if content.kind in TOKENS:
+        artifacts["vocabulary"] = str(data_dir / VOCABULARY)
+    own = network_named(model_type(model_dir))
+    if own:
+        artifacts["network"] = str(network_file(own))
     mlflow.pyfunc.save_model(
         str(folder),
         python_model=str(CODE),
-        artifacts={"model": str(model_dir), "vocabulary": str(vocabulary), "code": str(SERVED)},
-        signature=SIGNATURE,
-        input_example=pd.DataFrame({"tokens": [[last]]}),
+        artifacts=artifacts,
+        signature=signature(content),
+        input_example=example(content),
         pip_requirements=[f"{name}=={version(name).split('+')[0]}" for name in NEEDED],
         mlflow_model=described,
     )
+
+
+def model_type(model_dir: Path) -> str:
+    """Return the type of a saved model."""
+    return str(json.loads((model_dir / "config.json").read_text(encoding="utf-8"))["model_type"])
+
+
+def signature(content: Content) -> ModelSignature:
+    """Return the columns that the model takes and gives."""
+    classes = len(content.classes)
+    columns = ["probability"] if classes == 2 else [f"probability_{place}" for place in range(classes)]
+    name = "tokens" if content.kind in TOKENS else "pixels"
+    return ModelSignature(
+        inputs=Schema([ColSpec(Array(DataType.long), name)]),
+        outputs=Schema([ColSpec(DataType.double, column) for column in columns]),
+    )
+
+
+def example(content: Content) -> pd.DataFrame:
+    """Return one input: a sequence of one token, or a black image."""
+    if content.kind in TOKENS:
+        return pd.DataFrame({"tokens": [[EXAMPLE_TOKEN]]})
+    return pd.DataFrame({"pixels": [[0] * math.prod(content.shape)]})
 
 
 def register(client: mlflow.MlflowClient, logged: LoggedModel, name: str) -> str:

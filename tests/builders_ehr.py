@@ -167,13 +167,13 @@ def sequences(out: Path) -> dict[str, list[str]]:
     """Return the token names of every stay by its hash."""
     names = json.loads((out / "vocabulary.json").read_text())["tokens"]
     parts = datasets.load_from_disk(str(out / "dataset"))
-    return {row["stay"]: [names[token] for token in row["tokens"]] for part in parts.values() for row in part}
+    return {row["sample"]: [names[token] for token in row["tokens"]] for part in parts.values() for row in part}
 
 
 def rows(out: Path) -> dict[str, dict]:
     """Return every stay's row by its hash, its part added."""
     parts = datasets.load_from_disk(str(out / "dataset"))
-    return {row["stay"]: row | {"part": name} for name, part in parts.items() for row in part}
+    return {row["sample"]: row | {"part": name} for name, part in parts.items() for row in part}
 
 
 def dropped(audit: dict) -> dict[str, int]:

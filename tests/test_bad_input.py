@@ -26,8 +26,9 @@ from flows import stages, steps
 from flows.cli import app, guarded
 from flows.context import open_context
 from flows.study import study as whole_study
-from tasks.explain import Subject, check_methods
+from tasks.explain import check_methods
 from tasks.store import digest_of
+from tasks.subject import Subject
 from tests.builders_ehr import DAY, drug, eicu_stay, eicu_tables, mimic_tables, write_tables
 from tests.conftest import ROOT
 from tests.studies import TINY, tiny_study

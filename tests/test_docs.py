@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from conf import Study, load_study
 from explainers import explainers
-from explainers.classifier import CPU_BATCH_TOKENS, CUDA_BATCH_TOKENS
+from explainers.logits import CPU_BATCH_TOKENS, CUDA_BATCH_TOKENS
 from flows.cli import app, catalogue
 from metrics import metrics
 from tasks.preprocess import synthetic

@@ -27,8 +27,10 @@ from explainers.loco import Loco
 from explainers.memo import MOST_ROWS, WIDEST, Memo
 from explainers.together import explain_together
 from metrics import compute_all, get_metric, metrics
-from tasks.explain import SHARDS, Subject, check_methods, explain_method, players_in, read_explanation
-from tasks.gather import MethodOutputs, attribution_table, player_names, player_rows, sample_views
+from tasks.content import Content, write_content
+from tasks.explain import SHARDS, check_methods, explain_method, read_explanation
+from tasks.gather import MethodOutputs, attribution_table, player_rows, sample_views
+from tasks.subject import Subject, players_in, players_of
 from tasks.vocabulary import Vocabulary
 from tests.games import naive_gamma, naive_shapley
 from tests.models import tiny_bert
@@ -722,19 +724,23 @@ def test_the_error_is_that_of_the_largest_of_all_inputs_where_they_are_few_and_n
 # --- in a study ---------------------------------------------------------------------------------------------------
 
 
+EVENTS = Content("events", ("0", "1"), 8)
+
+
 def subject(**explain: Any) -> Subject:
     """Return seven samples of the tiny BERT, with hours of which some are equal."""
     rng = np.random.default_rng(5)
     lengths = (6, 4, 8, 1, 5, 6, 7)
     rows = {
-        "stay": [f"stay{place}" for place in range(len(lengths))],
+        "sample": [f"stay{place}" for place in range(len(lengths))],
         "tokens": [rng.integers(FIRST, WORDS, size=length).tolist() for length in lengths],
         "hours": [np.sort(rng.integers(0, 4, size=length) / 2).astype(np.float32).tolist() for length in lengths],
         "label": [0] * len(lengths),
     }
     names = tuple(f"code{token}" for token in range(WORDS))
     options = Explain(**{"samples": len(lengths), "shard_size": 4, **explain})
-    return Subject(bert(), Vocabulary(names, pad=0, cls=CLS, mask=MASK, unk=3), Dataset.from_dict(rows), options)
+    vocabulary = Vocabulary(names, pad=0, cls=CLS, mask=MASK, unk=3)
+    return Subject(bert(), EVENTS, vocabulary, Dataset.from_dict(rows), options)
 
 
 def explained(folder, method: Any, workers: int = 1, **explain: Any) -> list[Explanation]:
@@ -769,13 +775,13 @@ def test_visits_are_players_and_the_rows_say_so(tmp_path):
         game = made.game(place)
         assert game.n == len(visits) == found[place].value.shape[1]
         assert game.times.tolist() == [visits]
-        names, hours = player_names(row, made.vocabulary, "times")
+        players = players_of(row, EVENTS, made.vocabulary, "times")
         wanted = [
             " + ".join(f"code{t}" for t, h in zip(row["tokens"], row["hours"], strict=True) if h == visit)
             for visit in visits
         ]
-        assert names == wanted and hours.tolist() == visits
-        frame = player_rows(row["stay"], names, hours, found[place])
+        assert players.names == wanted and players.hours.tolist() == visits
+        frame = player_rows(row["sample"], players, found[place])
         assert frame["slot"].tolist() == list(range(1, game.n + 1)) and frame["code"].tolist() == wanted
         assert torch.equal(torch.tensor(frame["value"].to_numpy()), found[place].value[0])
     assert subject().game(0).times.tolist() == [made.rows[0]["hours"]]
@@ -788,8 +794,9 @@ def test_a_reports_rows_and_checks_count_visits(tmp_path):
     DatasetDict(test=made.rows).save_to_disk(str(data / "dataset"))
     special = {"pad": 0, "cls": CLS, "mask": MASK, "unk": 3}
     (data / "vocabulary.json").write_text(json.dumps({"tokens": made.vocabulary.names, "special": special}))
+    write_content(EVENTS, data)
     model.mkdir()
-    pd.DataFrame({"stay": made.rows["stay"], "probability": 0.25}).to_csv(model / "predictions.csv")
+    pd.DataFrame({"sample": made.rows["sample"], "probability": 0.25}).to_csv(model / "predictions.csv")
     options = made.explain.model_dump()
     study = check_study({**TINY, "explain": options, "explainers": ["loco"]}, "tiny")
     explained(explain, "loco", players="times")
@@ -832,7 +839,10 @@ def test_the_audit_tells_the_tokens_saved_and_the_error_of_mixed_precision(tmp_p
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"players": "visits"}, "explain.players: Input should be 'tokens' or 'times' (it is 'visits')"),
+    (
+        {"players": "visits"},
+        "explain.players: Input should be 'tokens', 'times', 'words' or 'sentences' (it is 'visits')",
+    ),
     ({"removal": "none"}, "explain.removal: Input should be 'mask_token', 'attention_mask' or 'drop_tokens'"),
     ({"precision": "half"}, "explain.precision: Input should be 'full', 'bfloat16' or 'float16' (it is 'half')"),
     ({"together": 0}, "explain.together: Input should be greater than or equal to 1 (it is 0)"),

@@ -24,7 +24,7 @@ def left_after(audit, start):
 
 def check_privacy(out, identifiers):
     parts = datasets.load_from_disk(str(out / "dataset"))
-    assert {row["stay"] for part in parts.values() for row in part.select_columns(["stay"])} <= set(
+    assert {row["sample"] for part in parts.values() for row in part.select_columns(["sample"])} <= set(
         map(hashed, identifiers)
     )
     texts = [(out / name).read_text() for name in ("audit.json", "audit.md", "vocabulary.json")]

@@ -53,7 +53,7 @@ def test_labels_follow_the_logit(cohort):
 
     found = sequences(cohort[1])
     parts = datasets.load_from_disk(str(cohort[1] / "dataset"))
-    label = {row["stay"]: row["label"] for part in parts.values() for row in part}
+    label = {row["sample"]: row["label"] for part in parts.values() for row in part}
     logits = np.array([logit(codes) for codes in found.values()])
     labels = np.array([label[stay] for stay in found])
     assert roc_auc_score(labels, logits) > 0.85

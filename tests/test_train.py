@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,12 +19,12 @@ from safetensors.numpy import load_file
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from conf.schema import Model
+from tasks.content import Content, write_content
 from tasks.train import fit, load_model, predict
 from tasks.train.bert import build
 from tasks.train.calibration import calibration_curve, calibration_scores, wilson
-from tasks.train.data import Vocabulary
 from tasks.train.scores import auroc, score
-from tasks.train.training import WeightedLoss, arguments, class_weights
+from tasks.train.training import Setting, WeightedLoss, arguments, class_weights
 
 CLS, PAD, VOCABULARY, LONGEST = 1, 0, 12, 12
 DECIDES = 5
@@ -41,7 +42,7 @@ SMALL = Model(
 )
 FEATURES = Features(
     {
-        "stay": Value("string"),
+        "sample": Value("string"),
         "tokens": List(Value("int32")),
         "hours": List(Value("float32")),
         "label": Value("int8"),
@@ -67,7 +68,7 @@ def cohort(folder: Path, rule: Rule = decided, sequences: dict[str, list[list[in
         rows = [rng.integers(4, VOCABULARY, size=rng.integers(3, LONGEST + 1)).tolist() for _ in range(size)]
         rows += (sequences or {}).get(name, [])
         columns = {
-            "stay": [f"{name}{row:04d}" for row in range(len(rows))],
+            "sample": [f"{name}{row:04d}" for row in range(len(rows))],
             "tokens": rows,
             "hours": [[0.5] * len(row) for row in rows],
             "label": [rule(row, rng) for row in rows],
@@ -77,6 +78,7 @@ def cohort(folder: Path, rule: Rule = decided, sequences: dict[str, list[list[in
     tokens = ["[PAD]", "[CLS]", "[MASK]", "[UNK]"] + [f"LAB//{code}" for code in range(4, VOCABULARY)]
     special = {"pad": PAD, "cls": CLS, "mask": 2, "unk": 3}
     (folder / "vocabulary.json").write_text(json.dumps({"tokens": tokens, "counts": [0] * 12, "special": special}))
+    write_content(Content("events", ("0", "1"), LONGEST), folder)
     return folder
 
 
@@ -88,14 +90,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, float], list[dict]]:
     out, told = tmp_path_factory.mktemp("out") / "new", []
-    return out, fit(data, SMALL, LONGEST, 0, "cpu", out, progress=told.append), told
+    return out, fit(data, SMALL, 0, "cpu", out, progress=told.append), told
 
 
 def random_model(seed: int = 0) -> torch.nn.Module:
     """Weights ten times the usual ones, so that the output hangs on the input as it does after training."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
-        model = build(SMALL, Vocabulary(VOCABULARY, PAD, CLS), LONGEST).eval()
+        model = build(SMALL, VOCABULARY, PAD, LONGEST, 2).eval()
         for weight in model.parameters():
             if weight.dim() == 2:
                 weight.mul_(10)
@@ -115,26 +117,26 @@ def test_learns_and_writes(trained):
     history = pd.read_csv(out / "history.csv")
     assert list(history.epoch) == [row["epoch"] for row in told] == list(range(1, int(scores["epochs"]) + 1))
     assert history.validation_loss.min() == scores["validation_loss"]
-    assert (scores["train_stays"], scores["validation_stays"], scores["test_stays"]) == (120, 40, 41)
+    assert (scores["train_samples"], scores["validation_samples"], scores["test_samples"]) == (120, 40, 41)
 
 
 def test_scores_agree_with_the_predictions_file(trained):
     out, scores, _ = trained
     test = pd.read_csv(out / "predictions.csv").query("split == 'test'")
-    assert list(test.stay) == [f"test{row:04d}" for row in range(41)]
+    assert list(test["sample"]) == [f"test{row:04d}" for row in range(41)]
     assert scores["auroc"] == pytest.approx(roc_auc_score(test.label, test.probability), abs=1e-12)
     assert scores["accuracy"] == pytest.approx(((test.probability >= 0.5) == test.label).mean())
     assert scores["brier"] == pytest.approx(((test.probability - test.label) ** 2).mean())
     share = test.label.mean()
     assert (scores["prevalence"], scores["majority_accuracy"]) == pytest.approx((share, max(share, 1 - share)))
-    assert pd.read_csv(out / "calibration.csv").stays.sum() == 41
+    assert pd.read_csv(out / "calibration.csv")["samples"].sum() == 41
 
 
 def test_best_weights_are_kept_and_validation_loss_is_weighted(tmp_path):
     """On coin-flip labels the validation loss rises again; the kept model must have the least of it."""
     model = SMALL.model_copy(update={"epochs": 12, "patience": 2})
     out = tmp_path / "out"
-    scores = fit(cohort(tmp_path / "data", rule=coin), model, LONGEST, 0, "cpu", out)
+    scores = fit(cohort(tmp_path / "data", rule=coin), model, 0, "cpu", out)
     losses = pd.read_csv(out / "history.csv").validation_loss
     assert scores["epochs"] == scores["best_epoch"] + 2 < 12
     assert losses.idxmin() + 1 == scores["best_epoch"]
@@ -151,7 +153,7 @@ def test_same_seed_same_weights_and_no_trace(data, trained, tmp_path):
     np.random.seed(7)
     torch.manual_seed(7)
     before = random.getstate(), np.random.get_state()[1].copy(), torch.get_rng_state()
-    again = fit(data, SMALL, LONGEST, 0, "cpu", tmp_path / "again")
+    again = fit(data, SMALL, 0, "cpu", tmp_path / "again")
     load_model(tmp_path / "again" / "model", "cpu")
     assert random.getstate() == before[0]
     assert np.array_equal(np.random.get_state()[1], before[1])
@@ -164,7 +166,7 @@ def test_same_seed_same_weights_and_no_trace(data, trained, tmp_path):
 
 def test_another_seed_other_weights(data, trained, tmp_path):
     short = SMALL.model_copy(update={"epochs": 1})
-    fit(data, short, LONGEST, 1, "cpu", tmp_path)
+    fit(data, short, 1, "cpu", tmp_path)
     name = "bert.embeddings.word_embeddings.weight"
     first, other = (load_file(folder / "model" / "model.safetensors")[name] for folder in (trained[0], tmp_path))
     assert not np.allclose(first, other)
@@ -180,7 +182,7 @@ def test_config_follows_conf(trained):
 
 
 def test_reports_to_nobody(tmp_path):
-    made = arguments(SMALL, tmp_path, 0, "cpu")
+    made = arguments(Setting(SMALL, Content("events", ("0", "1"), LONGEST), None, 0, "cpu"), tmp_path, 0)
     assert made.report_to == []
     assert made.disable_tqdm
     assert made.get_warmup_steps(100) == 10
@@ -197,14 +199,16 @@ def test_one_class_is_an_error(tmp_path, name):
         return 0 if inside else rule.row % 2
 
     rule.row = 0
-    with pytest.raises(ValueError, match=f"the {name} part has one class only: all .* stays have label 0"):
-        fit(cohort(tmp_path / "data", rule=rule), SMALL, LONGEST, 0, "cpu", tmp_path / "out")
+    with pytest.raises(ValueError, match=f"the {name} part has one class only: all .* samples have label 0"):
+        fit(cohort(tmp_path / "data", rule=rule), SMALL, 0, "cpu", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_long_sequence_is_an_error(data, trained, tmp_path):
     with pytest.raises(ValueError, match=r"has 12 tokens and the model takes 11; shorten .* data\.tokens\.max_tokens"):
-        fit(data, SMALL, LONGEST - 1, 0, "cpu", tmp_path)
+        copy = shutil.copytree(data, tmp_path / "short")
+        write_content(Content("events", ("0", "1"), LONGEST - 1), copy)
+        fit(copy, SMALL, 0, "cpu", tmp_path)
     with pytest.raises(ValueError, match="has 13 tokens and the model takes 12"):
         predict(load_model(trained[0] / "model", "cpu"), [[4] * 13], CLS, PAD)
 
@@ -212,12 +216,12 @@ def test_long_sequence_is_an_error(data, trained, tmp_path):
 def test_token_outside_the_vocabulary_is_an_error(tmp_path):
     folder = cohort(tmp_path, sequences={"test": [[4, 99]]})
     with pytest.raises(ValueError, match="the test part has the token 99, and the vocabulary ends at 11"):
-        fit(folder, SMALL, LONGEST, 0, "cpu", tmp_path / "out")
+        fit(folder, SMALL, 0, "cpu", tmp_path / "out")
 
 
 def test_missing_input_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="run the preprocess stage"):
-        fit(tmp_path, SMALL, LONGEST, 0, "cpu", tmp_path / "out")
+        fit(tmp_path, SMALL, 0, "cpu", tmp_path / "out")
     with pytest.raises(FileNotFoundError, match=r"there is no config\.json"):
         load_model(tmp_path, "cpu")
 
@@ -225,12 +229,12 @@ def test_missing_input_is_an_error(tmp_path):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
 def test_absent_cuda_is_an_error(data, tmp_path):
     with pytest.raises(ValueError, match="torch finds no CUDA device; set device=cpu"):
-        fit(data, SMALL, LONGEST, 0, "cuda", tmp_path)
+        fit(data, SMALL, 0, "cuda", tmp_path)
 
 
 def test_diverging_training_is_an_error(data, tmp_path):
     with pytest.raises(ValueError, match=r"training diverged; lower model\.learning_rate"):
-        fit(data, SMALL.model_copy(update={"learning_rate": 1e38}), LONGEST, 0, "cpu", tmp_path)
+        fit(data, SMALL.model_copy(update={"learning_rate": 1e38}), 0, "cpu", tmp_path)
 
 
 # -- loss -----------------------------------------------------------------------------------------------------------
@@ -265,7 +269,8 @@ def test_intervals_hold_the_point_and_agree_with_scikit_learn():
     rng = np.random.default_rng(0)
     labels = rng.integers(2, size=150)
     probabilities = np.round(np.clip(0.3 * labels + 0.7 * rng.random(150), 0, 1), 1)  # rounded: many ties
-    found = score(labels, probabilities, 500, seed=0)
+    both = np.column_stack([1 - probabilities, probabilities])
+    found = score(labels, both, 500, seed=0)
     assert found["auroc"] == pytest.approx(roc_auc_score(labels, probabilities), abs=1e-12)
     assert found["auprc"] == pytest.approx(average_precision_score(labels, probabilities), abs=1e-12)
     for name in ("auroc", "auprc", "accuracy", "brier"):
@@ -273,8 +278,8 @@ def test_intervals_hold_the_point_and_agree_with_scikit_learn():
     share = found["accuracy"]
     width = 2 * 1.96 * np.sqrt(share * (1 - share) / 150)
     assert found["accuracy_high"] - found["accuracy_low"] == pytest.approx(width, rel=0.15)
-    assert found == score(labels, probabilities, 500, seed=0)
-    assert found != score(labels, probabilities, 500, seed=1)
+    assert found == score(labels, both, 500, seed=0)
+    assert found != score(labels, both, 500, seed=1)
 
 
 def test_resampled_auroc_is_that_of_repeated_stays():
@@ -289,7 +294,8 @@ def test_resampled_auroc_is_that_of_repeated_stays():
 
 
 def test_a_single_positive_still_has_finite_intervals():
-    found = score(np.array([0, 0, 0, 1]), np.array([0.2, 0.9, 0.4, 0.6]), 200, seed=0)
+    positive = np.array([0.2, 0.9, 0.4, 0.6])
+    found = score(np.array([0, 0, 0, 1]), np.column_stack([1 - positive, positive]), 200, seed=0)
     assert all(np.isfinite(value) for value in found.values())
     assert found["auroc"] == pytest.approx(2 / 3)
 
@@ -297,7 +303,7 @@ def test_a_single_positive_still_has_finite_intervals():
 def test_calibration_by_hand():
     labels, probabilities = np.array([0, 0, 0, 1, 1, 1]), np.array([0.22, 0.24, 0.26, 0.28, 0.98, 1.0])
     curve = calibration_curve(labels, probabilities)
-    assert curve.stays.tolist() == [4, 2]
+    assert curve.samples.tolist() == [4, 2]
     assert curve.predicted.tolist() == pytest.approx([0.25, 0.99])
     assert curve.observed.tolist() == [0.25, 1]
     assert calibration_scores(labels, probabilities)["calibration_error"] == pytest.approx(0.01 * 2 / 6)
@@ -334,13 +340,13 @@ def test_padding_and_batches_change_nothing():
             for sequence in sequences
         ]
     for batch in (1, 20, 4096):
-        assert predict(model, sequences, CLS, PAD, batch) == pytest.approx(alone, abs=1e-5)
+        assert predict(model, sequences, CLS, PAD, batch)[:, 1] == pytest.approx(alone, abs=1e-5)
     assert np.ptp(alone) > 1e-3
 
 
 def test_predicts_nothing_for_nothing():
-    assert predict(random_model(), [], CLS, PAD).shape == (0,)
-    assert predict(random_model(), [[]], CLS, PAD).shape == (1,)
+    assert predict(random_model(), [], CLS, PAD).shape == (0, 2)
+    assert predict(random_model(), [[]], CLS, PAD).shape == (1, 2)
 
 
 def test_batches_hold_to_their_size():
@@ -360,8 +366,8 @@ def test_prediction_refuses_training_mode():
 def test_unmasked_padding_would_change_the_output():
     """A row of padding tokens that is *not* masked would change the output: the mask is what hides it."""
     model = random_model()
-    masked = predict(model, [[4, 5], [4] * 10], CLS, PAD)[0]
-    unmasked = predict(model, [[4, 5] + [PAD] * 8], CLS, PAD)[0]
+    masked = predict(model, [[4, 5], [4] * 10], CLS, PAD)[0, 1]
+    unmasked = predict(model, [[4, 5] + [PAD] * 8], CLS, PAD)[0, 1]
     assert abs(masked - unmasked) > 1e-4
 
 
@@ -394,7 +400,7 @@ def test_logged_model_loads_in_a_fresh_process(data, trained, tmp_path, monkeypa
     run = client.create_run(experiment).info.run_id
     folder = trained[0] / "model"
     before = mlflow.get_tracking_uri()
-    made = [log_classifier(run, folder, data / "vocabulary.json", "bert", uri) for _ in range(2)]
+    made = [log_classifier(run, folder, data, "bert", uri) for _ in range(2)]
     assert made == ["models:/bert/1", "models:/bert/2"]
     assert mlflow.active_run() is None
     assert mlflow.get_tracking_uri() == before
@@ -405,7 +411,7 @@ def test_logged_model_loads_in_a_fresh_process(data, trained, tmp_path, monkeypa
     assert not [path for path in tmp_path.rglob("*") if path.suffix in {".pkl", ".pickle", ".pt", ".bin"}]
     batches = [[[4, 5, 6]], [[5] * 12, [7], []]]
     found = in_a_fresh_process(uri, made[1], batches, tmp_path)
-    here = [predict(load_model(folder, "cpu"), rows, CLS, PAD).tolist() for rows in batches]
+    here = [predict(load_model(folder, "cpu"), rows, CLS, PAD)[:, 1].tolist() for rows in batches]
     for one, other in zip(found, here, strict=True):
         assert one == pytest.approx(other, abs=1e-6)
 

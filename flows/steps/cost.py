@@ -13,8 +13,8 @@ from flows.steps.shared import (
     MethodRun,
     load_subject,
 )
-from tasks.explain import Subject
 from tasks.store import Output
+from tasks.subject import Subject
 from tasks.timing import time_method
 
 

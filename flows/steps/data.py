@@ -39,9 +39,12 @@ def preprocess_made(context: Context) -> dict[str, Any]:
 
 def raw_name(data: Data, path: Path) -> str:
     """Return how a raw file is told from the others: its place in the data folder, wherever that is."""
+    if data.path is None or not path.is_relative_to(data.path):
+        # of a pretrained encoder's folder, or what a public home's loader keeps
+        folder = Path(data.text.pretrained)
+        return f"pretrained/{path.relative_to(folder)}" if path.is_relative_to(folder) else f"public/{path.name}"
     if data.labels_path is not None and path.is_relative_to(data.labels_path):
         return f"labels/{path.relative_to(data.labels_path) if path != data.labels_path else path.name}"
-    assert data.path is not None, "only a data set with a folder has raw files"
     return f"data/{path.relative_to(data.path)}"
 
 
@@ -54,7 +57,7 @@ def log_preprocess(context: Context, run_id: str, output: Output) -> None:
     """Log the audit, the vocabulary and the raw data set's digest."""
     audit = read_json(output.folder / "audit.json")
     context.tracker.metrics(run_id, {name: float(value) for name, value in flat(audit) if is_number(value)})
-    for name in ("audit.json", "audit.md", "vocabulary.json", "truth.json"):
+    for name in ("audit.json", "audit.md", "content.json", "vocabulary.json", "truth.json"):
         if (output.folder / name).is_file():
             context.tracker.artifact(run_id, output.folder / name)
     context.tracker.dataset(run_id, context.study.data.dataset, output.digest, "preprocess")

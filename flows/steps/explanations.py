@@ -15,9 +15,10 @@ from flows.steps.shared import (
     log_conf,
     software,
 )
-from tasks.explain import CLOCK, Subject, audit_means, explain_method
+from tasks.explain import CLOCK, audit_means, explain_method
 from tasks.gather import attribution_table
 from tasks.store import Output, code_digest, digest_of, read_json
+from tasks.subject import Subject
 
 
 def explain(context: Context, method: Method, data: Output, model: Output, subject: Subject | None = None) -> MethodRun:

@@ -29,7 +29,6 @@ def train_made(context: Context, data: Output) -> dict[str, Any]:
     """Return what a model is made from."""
     return {
         "conf": context.study.model.model_dump(mode="json"),
-        "max_tokens": data.manifest["made"]["conf"]["tokens"]["max_tokens"],
         "inputs": {"preprocess": data.digest},
         "seed": context.study.seed,
         "code": code_digest("tasks.train.fitting", "tasks.train.served"),
@@ -41,13 +40,12 @@ def train_made(context: Context, data: Output) -> dict[str, Any]:
 def make_train(context: Context, data: Output, folder: Path) -> None:
     """Write the train output."""
     study = context.study
-    longest = data.manifest["made"]["conf"]["tokens"]["max_tokens"]
 
     def progress(record: dict) -> None:
         context.progress("train", int(record["epoch"]), study.model.epochs)
 
     with context.store.lock("device", shared=True):
-        fit(data.folder, study.model, longest, study.seed, context.device, folder, progress)
+        fit(data.folder, study.model, study.seed, context.device, folder, progress)
 
 
 def log_train(context: Context, run_id: str, output: Output) -> None:
@@ -66,7 +64,5 @@ def log_train(context: Context, run_id: str, output: Output) -> None:
         context.tracker.artifact(run_id, output.folder / name)
     data = context.store.folder("preprocess", output.upstream("preprocess"))
     context.tracker.dataset(run_id, context.study.data.dataset, data.name, "train")
-    uri = log_classifier(
-        run_id, output.folder / "model", data / "vocabulary.json", context.study.name, context.tracker.uri
-    )
+    uri = log_classifier(run_id, output.folder / "model", data, context.study.name, context.tracker.uri)
     context.tracker.set_tags(run_id, {"registered_model": uri})

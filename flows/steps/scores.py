@@ -17,8 +17,8 @@ from flows.steps.shared import (
     software,
 )
 from tasks.evaluate import chosen_metrics, evaluate_method, read_curves, read_scores
-from tasks.explain import Subject, test_rows
 from tasks.store import Output, code_digest, digest_of
+from tasks.subject import Subject, test_rows
 
 
 def evaluate(
@@ -86,14 +86,14 @@ def evaluate_work(context: Context, subject: Subject, run: MethodRun) -> Work:
 def log_scores(context: Context, run_id: str, data: Output, output: Output) -> None:
     """Log each metric's mean and standard error, its curve (step = percent) and the per-sample scores."""
     study = context.study
-    stays = stays_of(context, data)
-    scores = read_scores(output.folder, study.evaluate, study.explain.shard_size, stays)
+    samples = samples_of(context, data)
+    scores = read_scores(output.folder, study.evaluate, study.explain.shard_size, samples)
     grouped = scores.groupby("metric", sort=False)["score"]
     numbers = {str(name): float(value) for name, value in grouped.mean().items()}
     numbers |= {f"{name}.stderr": float(value) for name, value in grouped.sem().items()}
     numbers |= {f"{name}.undefined_samples": float(column.isna().sum()) for name, column in grouped}
     context.tracker.metrics(run_id, numbers)
-    curves = read_curves(output.folder, study.evaluate, study.explain.shard_size, len(stays))
+    curves = read_curves(output.folder, study.evaluate, study.explain.shard_size, len(samples))
     columns = zip(curves["metric"], curves["percent"], curves["mean"], strict=True)
     points = [(f"curve.{metric}", float(mean), round(percent)) for metric, percent, mean in columns]
     context.tracker.metric_rows(run_id, points)
@@ -102,6 +102,6 @@ def log_scores(context: Context, run_id: str, data: Output, output: Output) -> N
     context.tracker.set_tags(run_id, {"evaluate": output.digest})
 
 
-def stays_of(context: Context, data: Output) -> list[str]:
-    """Return the keyed hashes of the explained stays."""
-    return list(test_rows(data.folder, context.study.explain.samples)["stay"])
+def samples_of(context: Context, data: Output) -> list[str]:
+    """Return the names of the explained samples."""
+    return list(test_rows(data.folder, context.study.explain.samples)["sample"])

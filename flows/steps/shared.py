@@ -10,8 +10,8 @@ from typing import Any
 
 from conf.schema import Method
 from flows.context import Context
-from tasks.explain import Subject
 from tasks.store import Output, digest_of
+from tasks.subject import Subject
 
 SOFTWARE = ("torch", "transformers", "captum")
 

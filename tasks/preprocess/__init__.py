@@ -1,4 +1,4 @@
-"""The first stage: raw records to tokens, with a vocabulary and an audit.
+"""The first stage: raw records, texts or images to samples, with an audit.
 
 A newcomer's data set is one file in this folder with a subclass of :class:`tasks.preprocess.source.Source`.
 """

@@ -16,6 +16,31 @@ def write_audit(audit: Mapping[str, Any], out: Path) -> None:
 
 def page(audit: Mapping[str, Any]) -> str:
     """Return the audit as Markdown."""
+    return event_page(audit) if "cohort" in audit else public_page(audit)
+
+
+def public_page(audit: Mapping[str, Any]) -> str:
+    """Return the audit of texts or images."""
+    rows, parts = audit["rows"], audit["split"]["parts"]
+    classes = list(next(iter(parts.values()))["labels"])
+    shares = [[part, facts["samples"], *facts["labels"].values()] for part, facts in parts.items()]
+    sections = [
+        f"# Audit of {audit['dataset']}, task {audit['task']}, seed {audit['seed']}",
+        "## Rows",
+        table(["part", *next(iter(rows.values()))], [[part, *counts.values()] for part, counts in rows.items()]),
+        "## Samples",
+        bullets(audit["facts"]),
+        "## Parts",
+        f"Divided: {audit['split']['origin']}.",
+        table(["part", "samples", *classes], shares),
+        "## Options",
+        "```json\n" + json.dumps(audit["options"], indent=2, ensure_ascii=False) + "\n```",
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def event_page(audit: Mapping[str, Any]) -> str:
+    """Return the audit of events."""
     sections = [
         f"# Audit of {audit['dataset']}, task {audit['task']}, seed {audit['seed']}",
         "No identifier of a patient or stay is on this page.",

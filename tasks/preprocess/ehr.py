@@ -8,7 +8,7 @@ import duckdb
 
 from conf.schema import Data
 from tasks.preprocess.errors import DataError
-from tasks.preprocess.source import HOUR, Events, Source
+from tasks.preprocess.event_source import HOUR, Events, EventSource
 from tasks.preprocess.tables import literal, reading
 
 Audit = dict[str, Any]
@@ -19,7 +19,7 @@ def number(connection: duckdb.DuckDBPyConnection, query: str) -> int:
     return int(connection.execute(query).fetchall()[0][0])
 
 
-def select_stays(connection: duckdb.DuckDBPyConnection, source: Source) -> Audit:
+def select_stays(connection: duckdb.DuckDBPyConnection, source: EventSource) -> Audit:
     """Make the table ``stays`` of the candidates that no reason removes; the first reason that fits a stay counts.
 
     Raises:
@@ -63,7 +63,7 @@ def check_left(cohort: Audit) -> None:
         )
 
 
-def collect_events(connection: duckdb.DuckDBPyConnection, source: Source, data: Data) -> Audit:
+def collect_events(connection: duckdb.DuckDBPyConnection, source: EventSource, data: Data) -> Audit:
     """Make the table ``hits`` (stay, table_name, time since the window's start, code) of the events in the windows.
 
     Each raw row is read once against all windows of its key, so that one row can fall into the windows of several

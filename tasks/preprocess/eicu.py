@@ -7,8 +7,8 @@ from typing import Any
 
 import duckdb
 
+from tasks.preprocess.event_source import Events
 from tasks.preprocess.icu import IcuSource
-from tasks.preprocess.source import Events
 
 
 class Eicu(IcuSource):

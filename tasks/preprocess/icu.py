@@ -8,11 +8,11 @@ from pathlib import Path
 
 import duckdb
 
-from tasks.preprocess.source import HOUR, Reason, Source, microseconds
+from tasks.preprocess.event_source import HOUR, EventSource, Reason, microseconds
 from tasks.preprocess.tables import RawTable, create_view, find_tables, reading
 
 
-class IcuSource(Source):
+class IcuSource(EventSource):
     """ICU stays with admission, discharge and death times, and one file a table in ``data.path``."""
 
     @abstractmethod

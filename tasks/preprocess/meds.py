@@ -11,11 +11,11 @@ from flexible_schema import SchemaValidationError, TableValidationError
 from meds import DataSchema, LabelSchema, SubjectSplitSchema, data_subdirectory, subject_splits_filepath
 
 from tasks.preprocess.errors import DataError
-from tasks.preprocess.source import Events, Reason, Source, microseconds
+from tasks.preprocess.event_source import Events, EventSource, Reason, microseconds
 from tasks.preprocess.tables import literal, unreadable
 
 
-class Meds(Source):
+class Meds(EventSource):
     """MEDS: coded events of subjects, with a label file (parquet in data/ of one folder).
 
     Decisions: a stay is a (subject, prediction time) of the label file, and the label file is the cohort: age, first

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tasks.preprocess.event_source import Events
 from tasks.preprocess.icu import IcuSource
-from tasks.preprocess.source import Events
 
 
 class Mimic3(IcuSource):

@@ -1,124 +1,52 @@
-"""The stage, step by step."""
+"""The stage: one data set in, checked samples with their audit out, whatever kind of data it is."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from conf.schema import Data
 from tasks.preprocess.audit import write_audit
-from tasks.preprocess.ehr import collect_events, drop_stays_without, offsets, order_events, per_stay, select_stays
-from tasks.preprocess.errors import DataError
-from tasks.preprocess.source import Source, define_macros, get_source
-from tasks.preprocess.split import describe_split, split_patients
-from tasks.preprocess.vocabulary import (
-    SPECIAL,
-    build_vocabulary,
-    rare_codes,
-    tokenize,
-    truncation,
-    write_vocabulary,
-)
-from tasks.preprocess.write import write_dataset
+from tasks.preprocess.event_pipeline import write_events
+from tasks.preprocess.event_source import EventSource
+from tasks.preprocess.images import write_images
+from tasks.preprocess.public import ImageSource, TextSource
+from tasks.preprocess.source import get_source
+from tasks.preprocess.text import write_texts
 
 
 def preprocess(data: Data, seed: int, out: Path, stay_hash: Callable[[str], str]) -> dict[str, Any]:
-    """Turn raw tables into tokens under ``out`` and return the audit.
+    """Turn raw data into samples under ``out`` and return the audit.
 
-    Writes ``dataset/`` (train, validation, test; columns stay, tokens without [CLS], hours since the window's start,
-    label), ``vocabulary.json``, ``audit.json``, ``audit.md``, and ``truth.json`` where effects are planted.
-
-    Decision: a stay without a known code left leaves the cohort, with a count in the audit ("no known code left").
+    Writes ``dataset/`` (parts train, validation, test), ``content.json`` (what a sample is), ``audit.json``,
+    ``audit.md``, for token sequences ``vocabulary.json``, and ``truth.json`` where effects are planted. Columns of the
+    data set: sample (its name) and label; tokens and, of events, hours since the window's start; of texts, the word
+    (and the sentence) of each token; of images, pixels.
 
     Args:
-        data: the data set, its cohort and its tokens.
+        data: the data set and what is made of it.
         seed: of the split and of the synthetic cohort.
         out: a folder; made where it is missing.
         stay_hash: maps a raw stay id to what may leave the machine; the only trace of an id in ``out``.
 
     Raises:
-        DataError: unusable files, no stay left, one class only, or an empty part.
+        DataError: unusable files, no sample left, one class only, or an empty part.
     """
     source = get_source(data, seed)
     source.check()
     out.mkdir(parents=True, exist_ok=True)
-    with engine(data, out) as connection:
-        audit, vocabulary = run_steps(connection, source, data, seed)
-        write_dataset(connection, data.dataset, seed, out, stay_hash)
-    write_vocabulary(vocabulary, out)
+    if isinstance(source, EventSource):
+        audit = write_events(source, data, seed, out, stay_hash)
+    elif isinstance(source, TextSource):
+        audit = write_texts(source, data, seed, out)
+    elif isinstance(source, ImageSource):
+        audit = write_images(source, data, seed, out)
+    else:
+        raise TypeError(f"{type(source).__name__} is of no known kind of data; write how this stage prepares it")
     truth = source.truth()
     if truth is not None:
         (out / "truth.json").write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
     write_audit(audit, out)
     return audit
-
-
-@contextmanager
-def engine(data: Data, out: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a DuckDB connection in memory that spills to a folder under ``out``, and remove that folder at the end."""
-    spill = out / ".spill"
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "threads": data.threads,
-        "memory_limit": data.memory_limit,
-        "temp_directory": str(spill),
-        "autoinstall_known_extensions": False,
-    }
-    try:
-        connection = duckdb.connect(config=config)
-    except duckdb.Error:
-        limits = f"data.memory_limit {data.memory_limit}, data.threads {data.threads}"
-        raise DataError("no such resources", limits, "lower them to what this machine has") from None
-    try:
-        define_macros(connection, data.tokens.names)
-        yield connection
-    except duckdb.OutOfMemoryException:
-        raise DataError(
-            "out of memory", f"data.memory_limit {data.memory_limit}", "raise it, or free disk space for what spills"
-        ) from None
-    finally:
-        connection.close()
-        shutil.rmtree(spill, ignore_errors=True)
-
-
-def run_steps(
-    connection: duckdb.DuckDBPyConnection, source: Source, data: Data, seed: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run cohort, window, order, split, vocabulary and cut; return the audit and the vocabulary."""
-    source.open(connection)
-    cohort = select_stays(connection, source)
-    tables = collect_events(connection, source, data)
-    collapsed = order_events(connection, data)
-    drop_stays_without(connection, "events", "no event in the window", cohort)
-    origin = split_patients(connection, data, seed)
-    vocabulary = build_vocabulary(connection, data.tokens)
-    rare = rare_codes(connection)
-    tokenize(connection, data.tokens)
-    drop_stays_without(connection, "tokens", "no known code left", cohort)
-    audit = {
-        "dataset": data.dataset,
-        "task": data.task,
-        "seed": seed,
-        "cohort": cohort,
-        "tables": tables,
-        "duplicates_collapsed": collapsed,
-        "offset_hours": offsets(connection),
-        "events_per_stay": per_stay(connection, "events"),
-        "tokens_per_stay": per_stay(connection, "tokens"),
-        "vocabulary": {
-            "size": len(vocabulary["tokens"]) - len(SPECIAL),
-            "counted_on": "train",
-            "rare_are": "[UNK]" if data.tokens.rare == "unk" else "dropped",
-            "rare": rare,
-        },
-        "truncated": truncation(connection, data.tokens),
-        "split": {"origin": origin, **describe_split(connection)},
-        "notes": source.notes(connection),
-        "options": data.model_dump(mode="json", exclude={"path", "labels_path", "memory_limit", "threads"}),
-    }
-    return audit, vocabulary

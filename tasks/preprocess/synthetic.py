@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from explainers.streams import stream
-from tasks.preprocess.source import Events, Reason, Source, microseconds
+from tasks.preprocess.event_source import Events, EventSource, Reason, microseconds
 
 VALUE = {"VALUE_UP_A": 1.5, "VALUE_UP_B": 1.0, "VALUE_DOWN": -1.5}
 POSITION = {"POSITION_LATE": 8.0, "POSITION_EARLY": -8.0}
@@ -133,7 +133,7 @@ def draw_stay(rng: np.random.Generator, events: int, window: int) -> tuple[list[
     return [time for time, _ in rows], [code for _, code in rows]
 
 
-class Synthetic(Source):
+class Synthetic(EventSource):
     """Synthetic cohort: stays with planted value, position, pair-order, duplicate and inert codes (no files).
 
     Decisions: one stay in ten belongs to the patient of the stay before it. A label is drawn from the true logit of all

@@ -9,13 +9,13 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from tasks.preprocess.source import HOUR
+from tasks.preprocess.event_source import HOUR
 from tasks.preprocess.split import PARTS
 from tasks.preprocess.tables import literal
 
 SCHEMA = pa.schema(
     [
-        ("stay", pa.string()),
+        ("sample", pa.string()),
         ("tokens", pa.list_(pa.int32())),
         ("hours", pa.list_(pa.float32())),
         ("label", pa.int8()),
@@ -51,4 +51,4 @@ def part_table(
         f"ORDER BY sha256(concat_ws(chr(31), {literal(name)}, {seed}, stay))"
     ).to_arrow_table()
     hashed = pa.array([stay_hash(stay) for stay in table["stay"].to_pylist()], pa.string())
-    return table.set_column(0, "stay", hashed).cast(SCHEMA)
+    return table.set_column(0, "sample", hashed).cast(SCHEMA)

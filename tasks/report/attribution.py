@@ -138,6 +138,7 @@ def draw_strips(axes: Axes, strips: dict[str, np.ndarray]) -> None:
 
 def name_events(axes: Axes, sample: SampleView, events: np.ndarray) -> None:
     """Write each event's name and hour beside its row, the first on top."""
-    labels = [f"{shorten(sample.names[event], NAME)}   {sample.hours[event]:.1f} h" for event in events]
+    hours = ["" if sample.hours is None else f"   {sample.hours[event]:.1f} h" for event in events]
+    labels = [f"{shorten(sample.names[event], NAME)}{hour}" for event, hour in zip(events, hours, strict=True)]
     axes.set_yticks(range(len(events)), labels, fontsize=SMALL)
     axes.set_ylim(len(events) - 0.5, -0.5)

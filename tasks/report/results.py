@@ -35,7 +35,7 @@ class SampleView:
     Attributes:
         sample: its keyed hash, never an identifier.
         names: n event names.
-        hours: (n,) hours since the window's start.
+        hours: (n,) hours since the window's start; None where players have no times.
         label: the true class.
         probability: what the model gives ``target`` on the untouched input.
         target: the explained class.
@@ -44,7 +44,7 @@ class SampleView:
 
     sample: str
     names: list[str]
-    hours: np.ndarray
+    hours: np.ndarray | None
     label: int
     probability: float
     target: int
@@ -52,7 +52,7 @@ class SampleView:
 
     def __post_init__(self) -> None:
         n = len(self.names)
-        if len(self.hours) != n:
+        if self.hours is not None and len(self.hours) != n:
             raise ValueError(f"sample {self.sample} has {n} event names and {len(self.hours)} hours; give one each")
         for method, view in self.attributions.items():
             wanted = {"value": (n,), "position": (n,), "matrix": (n, n)}

@@ -136,12 +136,17 @@ def events_grid(sample: SampleView) -> Grid:
     """Return every event of one sample with its whole name and the main method's numbers."""
     method = main_method(sample.attributions)
     view = sample.attributions[method]
-    header = ["Event", "Hour", "VI"] + (["PI"] if view.position is not None else [])
+    timed = sample.hours is not None
+    header = ["Event" if timed else "Player", *(["Hour"] if timed else []), "VI"]
+    header += ["PI"] if view.position is not None else []
     rows = []
     for place, name in enumerate(sample.names):
         parts = [part[place] for part in (view.value, view.position) if part is not None]
-        rows.append([Cell(name), Cell(f"{sample.hours[place]:.2f}"), *(Cell(plain(float(part))) for part in parts)])
-    return Grid(header, rows, folded=f"Sample {sample.sample[:8]}: all {len(rows)} events, {method}")
+        hour = [] if sample.hours is None else [Cell(f"{sample.hours[place]:.2f}")]
+        rows.append([Cell(name), *hour, *(Cell(plain(float(part))) for part in parts)])
+    return Grid(
+        header, rows, folded=f"Sample {sample.sample[:8]}: all {len(rows)} {'events' if timed else 'players'}, {method}"
+    )
 
 
 def model_grid(scores: Mapping[str, float]) -> Grid:

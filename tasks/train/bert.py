@@ -1,4 +1,4 @@
-"""The paper's classifier: a BERT encoder with a two-class head, trained from random weights."""
+"""The paper's classifier: a BERT encoder with a classification head, trained from random weights."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from transformers import BertConfig, BertForSequenceClassification
 
 if TYPE_CHECKING:
     from conf.schema import Model
-    from tasks.train.data import Vocabulary
 
 
-def build(model: Model, vocabulary: Vocabulary, max_tokens: int) -> BertForSequenceClassification:
+def build(model: Model, tokens: int, pad: int, longest: int, classes: int) -> BertForSequenceClassification:
     """Return an untrained classifier; its weights are drawn from torch's current random state.
 
     The dropout is that of the hidden states, the attention and the head (OrdShap, App. D.1: 6 heads, 3 layers, width
@@ -19,12 +18,14 @@ def build(model: Model, vocabulary: Vocabulary, max_tokens: int) -> BertForSeque
 
     Args:
         model: the architecture.
-        vocabulary: gives the number of embeddings and the padding token.
-        max_tokens: the longest sequence; the model has one place more, for [CLS].
+        tokens: number of embeddings.
+        pad: the padding token.
+        longest: the longest sequence; the model has one place more, for [CLS].
+        classes: number of classes.
     """
     config = BertConfig(
-        vocab_size=vocabulary.size,
-        pad_token_id=vocabulary.pad,
+        vocab_size=tokens,
+        pad_token_id=pad,
         hidden_size=model.width,
         num_hidden_layers=model.layers,
         num_attention_heads=model.heads,
@@ -32,7 +33,7 @@ def build(model: Model, vocabulary: Vocabulary, max_tokens: int) -> BertForSeque
         hidden_dropout_prob=model.dropout,
         attention_probs_dropout_prob=model.dropout,
         classifier_dropout=model.dropout,
-        max_position_embeddings=max_tokens + 1,
+        max_position_embeddings=longest + 1,
     )
-    config.num_labels = 2
+    config.num_labels = classes
     return BertForSequenceClassification._from_config(config, attn_implementation="sdpa")

@@ -14,10 +14,10 @@ CLIP = 1e-6
 
 
 def calibration_curve(labels: np.ndarray, probabilities: np.ndarray) -> pd.DataFrame:
-    """Return one row a bin of equal width that has stays.
+    """Return one row a bin of equal width that has samples.
 
-    Columns: ``from`` and ``to`` (the bin), ``stays``, ``predicted`` (mean probability), ``observed`` (share of class 1)
-    with ``observed_low`` and ``observed_high`` (95 % Wilson interval).
+    Columns: ``from`` and ``to`` (the bin), ``samples``, ``predicted`` (mean probability), ``observed`` (share of class
+    1) with ``observed_low`` and ``observed_high`` (95 % Wilson interval).
 
     Args:
         labels: (r,) 0 or 1.
@@ -30,7 +30,7 @@ def calibration_curve(labels: np.ndarray, probabilities: np.ndarray) -> pd.DataF
         observed, count = float(labels[inside].mean()), int(inside.sum())
         low, high = wilson(observed, count)
         found.append((place / BINS, (place + 1) / BINS, count, probabilities[inside].mean(), observed, low, high))
-    names = ["from", "to", "stays", "predicted", "observed", "observed_low", "observed_high"]
+    names = ["from", "to", "samples", "predicted", "observed", "observed_low", "observed_high"]
     return pd.DataFrame(found, columns=names)
 
 
@@ -43,7 +43,7 @@ def wilson(share: float, count: int) -> tuple[float, float]:
 
 
 def calibration_scores(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
-    """Return calibration_error (ECE: the stays' mean |predicted - observed| of their bin) and, where it exists,
+    """Return calibration_error (ECE: the samples' mean |predicted - observed| of their bin) and, where it exists,
     calibration_slope and calibration_intercept (logistic regression of the label on the predicted log-odds, Cox 1958;
     1 and 0 are perfect).
 
@@ -51,9 +51,14 @@ def calibration_scores(labels: np.ndarray, probabilities: np.ndarray) -> dict[st
     """
     curve = calibration_curve(labels, probabilities)
     gaps = (curve["predicted"] - curve["observed"]).abs()
-    scores = {"calibration_error": float((gaps * curve["stays"]).sum() / curve["stays"].sum())}
+    scores = {"calibration_error": float((gaps * curve["samples"]).sum() / curve["samples"].sum())}
     positives, negatives = probabilities[labels == 1], probabilities[labels == 0]
-    if positives.min() >= negatives.max() or positives.max() <= negatives.min():
+    if (
+        not len(positives)
+        or not len(negatives)
+        or positives.min() >= negatives.max()
+        or positives.max() <= negatives.min()
+    ):
         return scores
     clipped = np.clip(probabilities, CLIP, 1 - CLIP)
     log_odds = np.log(clipped / (1 - clipped))[:, None]
@@ -65,7 +70,7 @@ def calibration_scores(labels: np.ndarray, probabilities: np.ndarray) -> dict[st
 
 
 def draw_calibration(curve: pd.DataFrame, path: Path) -> None:
-    """Draw the calibration curve with its intervals, and how many stays each bin has, into a PNG."""
+    """Draw the calibration curve with its intervals, and how many samples each bin has, into a PNG."""
     figure = Figure(figsize=(5, 5.5), layout="constrained")
     axes, below = figure.subplots(2, 1, height_ratios=[4, 1], sharex=True)
     axes.plot([0, 1], [0, 1], color="0.6", linestyle="--", label="perfect")
@@ -73,6 +78,6 @@ def draw_calibration(curve: pd.DataFrame, path: Path) -> None:
     axes.errorbar(curve["predicted"], curve["observed"], yerr=errors, marker="o", capsize=3, label="model (95 %)")
     axes.set(ylabel="observed share of class 1", ylim=(0, 1), xlim=(0, 1), title="Calibration on the test part")
     axes.legend(loc="upper left")
-    below.bar(curve["from"], curve["stays"], width=1 / BINS, align="edge", color="0.7", edgecolor="white")
-    below.set(xlabel="predicted probability of class 1", ylabel="stays")
+    below.bar(curve["from"], curve["samples"], width=1 / BINS, align="edge", color="0.7", edgecolor="white")
+    below.set(xlabel="predicted probability of class 1", ylabel="samples")
     figure.savefig(path, dpi=120)

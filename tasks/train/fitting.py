@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from tasks.content import TOKENS, read_content
+from tasks.train.building import check_fits
 from tasks.train.calibration import calibration_curve, calibration_scores, draw_calibration
-from tasks.train.data import Part, check_parts, read_parts, read_vocabulary
+from tasks.train.data import Part, check_parts, read_parts
 from tasks.train.scores import Scores, score
-from tasks.train.served import no_progress_bars, predict
+from tasks.train.served import no_progress_bars, predict, predict_pixels, probability_columns
 from tasks.train.training import Epoch, Progress, Setting, Trained, train
+from tasks.vocabulary import read_vocabulary
 
 if TYPE_CHECKING:
     from conf.schema import Model
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
 def fit(
     data_dir: Path,
     model: Model,
-    max_tokens: int,
     seed: int,
     device: str,
     out: Path,
@@ -33,13 +35,13 @@ def fit(
     """Train a classifier on the preprocess stage's output, score it on the test part, and write both to ``out``.
 
     Writes ``model/`` (config.json, model.safetensors), ``scores.json``, ``history.csv`` (one row an epoch),
-    ``predictions.csv`` (stay hash, split, label, probability), ``calibration.csv`` and ``calibration.png``. The same
-    arguments give the same files on one machine's CPU; global random states are left as they were.
+    ``predictions.csv`` (sample, split, label, probability of class 1, or of each class where there are more),
+    ``calibration.csv`` and ``calibration.png``. The same arguments give the same files on one machine's CPU; global
+    random states are left as they were.
 
     Args:
-        data_dir: holds ``dataset/`` and ``vocabulary.json``.
+        data_dir: holds ``dataset/``, ``content.json`` and, of token sequences, ``vocabulary.json``.
         model: architecture and training options.
-        max_tokens: the longest sequence, [CLS] not counted.
         seed: names the random streams.
         device: "cpu" or "cuda".
         out: a folder, made where it does not exist.
@@ -47,23 +49,28 @@ def fit(
 
     Returns:
         Finite numbers: auroc, auprc, accuracy, brier with ``_low`` and ``_high``; calibration_error, and where they
-        exist calibration_slope and calibration_intercept; prevalence and majority_accuracy of the test part;
-        train_stays, validation_stays, test_stays; epochs, best_epoch, validation_loss; parameters.
+        exist calibration_slope and calibration_intercept; majority_accuracy and, of two classes, prevalence of the
+        test part;
+        train_samples, validation_samples, test_samples; epochs, best_epoch, validation_loss; parameters.
 
     Raises:
         FileNotFoundError: ``data_dir`` lacks a file.
-        ValueError: one class only, a sequence longer than the model, an empty part, CUDA asked for but absent, or
-            a loss that diverged.
+        ValueError: one class only, a sequence longer than the model, an empty part, an architecture that does not
+            read this kind of data, CUDA asked for but absent, or a loss that diverged.
     """
     check_device(device)
-    vocabulary, parts = read_vocabulary(data_dir), read_parts(data_dir)
-    check_parts(parts, vocabulary, max_tokens)
-    trained = train(parts, vocabulary, Setting(model, max_tokens, seed, device), progress)
-    probabilities = {
-        name: predict(trained.network, part.sequences, vocabulary.cls, vocabulary.pad) for name, part in parts.items()
-    }
+    content = read_content(data_dir)
+    check_fits(model, content)
+    vocabulary = read_vocabulary(data_dir) if content.kind in TOKENS else None
+    parts = read_parts(data_dir, content)
+    check_parts(parts, content, vocabulary)
+    setting = Setting(model, content, vocabulary, seed, device)
+    trained = train(parts, setting, progress)
+    probabilities = {name: predicted_by(trained, part, setting) for name, part in parts.items()}
     labels, predicted = parts["test"].labels, probabilities["test"]
-    scores = score(labels, predicted, model.bootstrap, seed) | calibration_scores(labels, predicted)
+    scores = score(labels, predicted, model.bootstrap, seed)
+    labels, predicted = reliability(labels, predicted)
+    scores |= calibration_scores(labels, predicted)
     scores |= facts(parts, trained)
     out.mkdir(parents=True, exist_ok=True)
     with no_progress_bars():
@@ -76,6 +83,23 @@ def fit(
     return scores
 
 
+def predicted_by(trained: Trained, part: Part, setting: Setting) -> np.ndarray:
+    """Return the probability of each class (r, classes) for one part."""
+    if setting.vocabulary is None:
+        return predict_pixels(trained.network, np.asarray(part.inputs))
+    return predict(trained.network, list(part.inputs), setting.vocabulary.cls, setting.vocabulary.pad)
+
+
+def reliability(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what the calibration curve compares, both (r,): label and probability of class 1.
+
+    Of more than two classes: whether the likeliest class is right, and its probability (Guo et al. 2017, section 2).
+    """
+    if probabilities.shape[1] == 2:
+        return labels, probabilities[:, 1]
+    return (probabilities.argmax(1) == labels).astype(int), probabilities.max(1)
+
+
 def check_device(device: str) -> None:
     """Raise ValueError where ``device`` is not "cpu" or a "cuda" that is there."""
     if device not in ("cpu", "cuda"):
@@ -86,12 +110,12 @@ def check_device(device: str) -> None:
 
 def facts(parts: dict[str, Part], trained: Trained) -> Scores:
     """Return the counts that put the scores in context."""
-    prevalence = float(parts["test"].labels.mean())
+    shares = np.bincount(parts["test"].labels) / len(parts["test"].labels)
     best = min(trained.history, key=lambda epoch: epoch.validation_loss)
     return {
-        "prevalence": prevalence,
-        "majority_accuracy": max(prevalence, 1 - prevalence),
-        **{f"{name}_stays": float(len(part.labels)) for name, part in parts.items()},
+        **({"prevalence": float(shares[1])} if len(shares) == 2 else {}),
+        "majority_accuracy": float(shares.max()),
+        **{f"{name}_samples": float(len(part.labels)) for name, part in parts.items()},
         "epochs": float(len(trained.history)),
         "best_epoch": float(best.epoch),
         "validation_loss": best.validation_loss,
@@ -107,6 +131,7 @@ def write_tables(out: Path, parts: dict[str, Part], probabilities: dict[str, np.
         table.writerows(asdict(epoch) for epoch in history)
     with (out / "predictions.csv").open("w", newline="") as file:
         lines = csv.writer(file)
-        lines.writerow(["stay", "split", "label", "probability"])
+        lines.writerow(["sample", "split", "label", *probability_columns(probabilities["test"])])
         for name, part in parts.items():
-            lines.writerows(zip(part.stays, [name] * len(part.stays), part.labels, probabilities[name], strict=True))
+            columns = probability_columns(probabilities[name]).values()
+            lines.writerows(zip(part.samples, [name] * len(part.samples), part.labels, *columns, strict=True))

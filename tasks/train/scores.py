@@ -1,4 +1,4 @@
-"""Test scores of a two-class classifier, with percentile bootstrap intervals; numpy alone."""
+"""Test scores of a classifier, with percentile bootstrap intervals; numpy alone."""
 
 from __future__ import annotations
 
@@ -10,23 +10,29 @@ from explainers.streams import stream
 
 DRAWS_AT_A_TIME = 64
 Scores = dict[str, float]
+Measure = Callable[[np.ndarray], np.ndarray]
 
 
 def score(labels: np.ndarray, probabilities: np.ndarray, draws: int, seed: int) -> Scores:
-    """Return auroc, auprc, accuracy (threshold 0.5) and brier, each with ``_low`` and ``_high``.
+    """Return auroc, auprc, accuracy and brier, each with ``_low`` and ``_high``.
 
-    The interval holds the middle 95 % of ``draws`` bootstrap draws of the stays (Efron & Tibshirani 1993, ch. 13).
-    A draw that has one class only has no AUROC and no AUPRC, and takes no part in their intervals.
+    Of two classes they are those of class 1 (accuracy at the threshold 0.5). Of more, auroc and auprc are the mean over
+    the classes, each against the others, accuracy is that of the likeliest class, and brier is the sum over classes.
+    The interval holds the middle 95 % of ``draws`` bootstrap draws of the samples (Efron & Tibshirani 1993, ch. 13). A
+    draw that lacks a class has no AUROC and no AUPRC, and takes no part in their intervals.
 
     Args:
-        labels: (r,) 0 or 1, both present.
-        probabilities: (r,) of class 1.
+        labels: (r,) 0 to classes - 1, all present.
+        probabilities: (r, classes).
         draws: number of bootstrap draws.
         seed: names the draws' random stream, with "bootstrap".
     """
-    order = np.argsort(probabilities, kind="stable")
-    labels, probabilities = labels[order], probabilities[order]
-    measures = measures_of(labels, probabilities)
+    if probabilities.shape[1] == 2:
+        order = np.argsort(probabilities[:, 1], kind="stable")
+        labels = labels[order]
+        measures = measures_of(labels, probabilities[order, 1])
+    else:
+        measures = measures_of_many(labels, probabilities)
     once = np.ones((1, len(labels)))
     found: Scores = {}
     resampled = bootstrap(measures, len(labels), draws, seed)
@@ -48,8 +54,8 @@ def auroc(labels: np.ndarray, scores: np.ndarray) -> float:
     return float(weighted_auroc(labels[order], ties(scores[order]), np.ones((1, len(labels))))[0])
 
 
-def measures_of(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
-    """Return each measure as a function of weights (draws, r), for stays sorted by probability."""
+def measures_of(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, Measure]:
+    """Return each measure as a function of weights (draws, r), for samples sorted by probability."""
     starts = ties(probabilities)
     right = ((probabilities >= 0.5) == labels).astype(float)
     squares = (probabilities - labels) ** 2
@@ -61,10 +67,35 @@ def measures_of(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, Call
     }
 
 
-def bootstrap(
-    measures: dict[str, Callable[[np.ndarray], np.ndarray]], rows: int, draws: int, seed: int
-) -> dict[str, np.ndarray]:
-    """Return each measure (draws,) on resampled stays; NaN where a draw has one class only."""
+def measures_of_many(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, Measure]:
+    """Return each measure of more than two classes as a function of weights (draws, r)."""
+    right = (probabilities.argmax(1) == labels).astype(float)
+    squares = ((probabilities - np.eye(probabilities.shape[1])[labels]) ** 2).sum(1)
+    against = []
+    for place, column in enumerate(probabilities.T):
+        order = np.argsort(column, kind="stable")
+        against.append((order, (labels[order] == place).astype(int), ties(column[order])))
+
+    def mean_of(measure: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]) -> Measure:
+        return lambda weights: np.mean([measure(is_it, at, weights[:, rows]) for rows, is_it, at in against], axis=0)
+
+    return {
+        "auroc": mean_of(weighted_auroc),
+        "auprc": mean_of(weighted_auprc),
+        "accuracy": lambda weights: weights @ right / weights.sum(1),
+        "brier": lambda weights: weights @ squares / weights.sum(1),
+    }
+
+
+def mean_auroc(labels: np.ndarray, scores: np.ndarray) -> float:
+    """Return the AUROC of scores (r, classes): of two classes that of class 1, of more the mean against the others."""
+    if scores.shape[1] == 2:
+        return auroc(labels, scores[:, 1] - scores[:, 0])
+    return float(np.mean([auroc((labels == place).astype(int), column) for place, column in enumerate(scores.T)]))
+
+
+def bootstrap(measures: dict[str, Measure], rows: int, draws: int, seed: int) -> dict[str, np.ndarray]:
+    """Return each measure (draws,) on resampled samples; NaN where a draw has one class only."""
     rng = stream(seed, "bootstrap")
     values: dict[str, list[np.ndarray]] = {name: [] for name in measures}
     for start in range(0, draws, DRAWS_AT_A_TIME):
@@ -89,7 +120,7 @@ def by_group(labels: np.ndarray, starts: np.ndarray, weights: np.ndarray) -> tup
 
 
 def weighted_auroc(labels: np.ndarray, starts: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the AUROC (draws,) of stays sorted by score: the Mann-Whitney statistic, ties one half."""
+    """Return the AUROC (draws,) of samples sorted by score: the Mann-Whitney statistic, ties one half."""
     positives, negatives = by_group(labels, starts, weights)
     below = np.cumsum(negatives, axis=1) - negatives / 2
     pairs = positives.sum(1) * negatives.sum(1)

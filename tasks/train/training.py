@@ -24,13 +24,16 @@ from transformers import (
 )
 
 from explainers.streams import stream
-from tasks.train.bert import build
-from tasks.train.scores import auroc
-from tasks.train.served import no_progress_bars, pad_rows
+from tasks.train.augmentation import augmented
+from tasks.train.building import build
+from tasks.train.scores import mean_auroc
+from tasks.train.served import front, no_progress_bars, pad_rows
 
 if TYPE_CHECKING:
     from conf.schema import Model
-    from tasks.train.data import Part, Vocabulary
+    from tasks.content import Content
+    from tasks.train.data import Part
+    from tasks.vocabulary import Vocabulary
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -51,13 +54,15 @@ class Setting:
 
     Attributes:
         model: architecture and training options.
-        max_tokens: the longest sequence, [CLS] not counted.
+        content: what the samples are.
+        vocabulary: of token sequences; None for images.
         seed: names the random stream of the weights, the order and the dropout.
         device: "cpu" or "cuda".
     """
 
     model: Model
-    max_tokens: int
+    content: Content
+    vocabulary: Vocabulary | None
     seed: int
     device: str
 
@@ -70,12 +75,11 @@ class Trained:
     history: list[Epoch]
 
 
-def train(parts: dict[str, Part], vocabulary: Vocabulary, setting: Setting, progress: Progress | None) -> Trained:
+def train(parts: dict[str, Part], setting: Setting, progress: Progress | None) -> Trained:
     """Train a new classifier; the same arguments give the same weights on one machine's CPU.
 
     Args:
         parts: train and validation are used.
-        vocabulary: size, padding and [CLS].
         setting: how to train.
         progress: is called with each epoch's record.
 
@@ -86,14 +90,17 @@ def train(parts: dict[str, Part], vocabulary: Vocabulary, setting: Setting, prog
     number = int(stream(setting.seed, "train").integers(2**31))
     record = Record(model.epochs, progress)
     with TemporaryDirectory(prefix="ordeval-train-") as folder, own_randomness(number, device), no_progress_bars():
-        network = build(model, vocabulary, setting.max_tokens)
+        network = build(model, setting.content, setting.vocabulary)
         trainer = Trainer(
             model=network,
-            args=arguments(model, Path(folder), number, device),
-            train_dataset=rows(parts["train"]),
-            eval_dataset=rows(parts["validation"]),
-            data_collator=Collator(vocabulary.cls, vocabulary.pad),
-            compute_loss_func=WeightedLoss(class_weights(parts["train"].labels, model.class_weights)),
+            args=arguments(setting, Path(folder), number),
+            train_dataset=rows(parts["train"], setting.vocabulary is not None),
+            eval_dataset=rows(parts["validation"], setting.vocabulary is not None),
+            data_collator=collator(setting, network),
+            compute_loss_func=WeightedLoss(
+                class_weights(parts["train"].labels, model.class_weights, len(setting.content.classes))
+            ),
+            optimizer_cls_and_kwargs=optimizer(model),
             compute_metrics=validation_auroc,
             callbacks=[EarlyStoppingCallback(early_stopping_patience=model.patience), record],
         )
@@ -102,8 +109,19 @@ def train(parts: dict[str, Part], vocabulary: Vocabulary, setting: Setting, prog
     return Trained(network.eval(), record.epochs)
 
 
-def arguments(model: Model, folder: Path, seed: int, device: str) -> TrainingArguments:
+def optimizer(model: Model) -> tuple[type[torch.optim.Optimizer], dict[str, Any]] | None:
+    """Return an optimizer and its options; None is the Trainer's own AdamW."""
+    if model.optimizer == "adamw":
+        return None
+    options = {"lr": model.learning_rate, "weight_decay": model.weight_decay}
+    if model.optimizer == "rmsprop":
+        return torch.optim.RMSprop, options
+    return torch.optim.SGD, options | {"momentum": 0.9}
+
+
+def arguments(setting: Setting, folder: Path, seed: int) -> TrainingArguments:
     """Return the Trainer's settings: one device, evaluation every epoch, nothing reported to anyone."""
+    model, device = setting.model, setting.device
     made = TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=model.epochs,
@@ -112,7 +130,7 @@ def arguments(model: Model, folder: Path, seed: int, device: str) -> TrainingArg
         learning_rate=model.learning_rate,
         weight_decay=model.weight_decay,
         warmup_steps=model.warmup_share,
-        train_sampling_strategy="group_by_length",
+        train_sampling_strategy="random" if setting.vocabulary is None else "group_by_length",
         eval_strategy="epoch",
         logging_strategy="epoch",
         save_strategy="best",
@@ -123,6 +141,7 @@ def arguments(model: Model, folder: Path, seed: int, device: str) -> TrainingArg
         greater_is_better=False,
         seed=seed,
         use_cpu=device == "cpu",
+        remove_unused_columns=False,
         report_to="none",
         disable_tqdm=True,
         log_level="error",
@@ -132,39 +151,59 @@ def arguments(model: Model, folder: Path, seed: int, device: str) -> TrainingArg
     return made
 
 
-def rows(part: Part) -> list[dict[str, Any]]:
-    """Return the Trainer's data set: one mapping a stay; the sampler groups by the length of ``input_ids``."""
-    return [
-        {"input_ids": sequence, "labels": int(label)}
-        for sequence, label in zip(part.sequences, part.labels, strict=True)
-    ]
+def rows(part: Part, sequences: bool) -> list[dict[str, Any]]:
+    """Return the Trainer's data set: one mapping a sample; the sampler groups by the length of ``input_ids``."""
+    name = "input_ids" if sequences else "pixel_values"
+    return [{name: row, "labels": int(label)} for row, label in zip(part.inputs, part.labels, strict=True)]
+
+
+def collator(setting: Setting, network: PreTrainedModel) -> Collator | PixelCollator:
+    """Return what makes a batch of the training rows."""
+    if setting.vocabulary is None:
+        return PixelCollator(network, setting.model.augment)
+    return Collator(front(network.config, setting.vocabulary.cls), setting.vocabulary.pad)
 
 
 @dataclass(frozen=True)
 class Collator:
-    """Put [CLS] in front and pad to the longest row of the batch."""
+    """Put the special tokens in front and pad to the longest row of the batch."""
 
-    cls: int
+    special: tuple[int, ...]
     pad: int
 
     def __call__(self, batch: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        """Return input_ids and attention_mask (rows, 1 + longest), and labels (rows,)."""
-        tokens, mask = pad_rows([row["input_ids"] for row in batch], self.cls, self.pad)
+        """Return input_ids and attention_mask (rows, special + longest), and labels (rows,)."""
+        tokens, mask = pad_rows([row["input_ids"] for row in batch], self.special, self.pad)
         labels = torch.tensor([row["labels"] for row in batch])
         return {"input_ids": tokens, "attention_mask": mask, "labels": labels}
 
 
-def class_weights(labels: np.ndarray, kind: str) -> np.ndarray:
-    """Return the loss weight of each class (2,): 1 and 1, or "balanced": r / (2 r_c) for r stays, r_c of class c.
+@dataclass(frozen=True)
+class PixelCollator:
+    """Stack images with values in [0, 1], and vary them while the network is training."""
 
-    Balanced weights average to 1 over the stays.
+    network: PreTrainedModel
+    augment: str
+
+    def __call__(self, batch: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        """Return pixel_values (rows, channels, height, width) float32, and labels (rows,)."""
+        pixels = torch.from_numpy(np.stack([row["pixel_values"] for row in batch])).float() / 255
+        if self.network.training:
+            pixels = augmented(pixels, self.augment)
+        return {"pixel_values": pixels, "labels": torch.tensor([row["labels"] for row in batch])}
+
+
+def class_weights(labels: np.ndarray, kind: str, classes: int = 2) -> np.ndarray:
+    """Return the loss weight of each class: 1, or "balanced": r / (classes r_c) for r samples, r_c of class c.
+
+    Balanced weights average to 1 over the samples.
 
     >>> class_weights(np.array([0, 0, 0, 1]), "balanced").tolist()
     [0.6666666666666666, 2.0]
     """
     if kind == "none":
-        return np.ones(2)
-    return len(labels) / (2 * np.bincount(labels, minlength=2))
+        return np.ones(classes)
+    return len(labels) / (classes * np.bincount(labels, minlength=classes))
 
 
 class WeightedLoss:
@@ -178,18 +217,24 @@ class WeightedLoss:
         self.weights = torch.tensor(weights, dtype=torch.float32)
 
     def __call__(self, outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
-        """Return the scalar loss of ``outputs.logits`` (rows, 2) for ``labels`` (rows,)."""
+        """Return the scalar loss of ``outputs.logits`` (rows, classes) for ``labels`` (rows,)."""
         losses = torch.nn.functional.cross_entropy(outputs.logits, labels, reduction="none")
         return (self.weights.to(losses.device)[labels] * losses).mean()
 
 
 def validation_auroc(prediction: EvalPrediction) -> dict[str, float]:
-    """Return the validation AUROC; nothing where there is one class only."""
+    """Return the validation AUROC, of more than two classes the mean of each against the others.
+
+    Nothing where a class is missing.
+    """
     labels = np.asarray(prediction.label_ids)
-    if len(np.unique(labels)) < 2:
-        return {}
     logits = np.asarray(prediction.predictions, dtype=np.float64)
-    return {"auroc": auroc(labels, logits[:, 1] - logits[:, 0])}
+    if len(np.unique(labels)) < logits.shape[1]:
+        return {}
+    if logits.shape[1] > 2:  # a class's probability ranks as its logit less what all logits of the row come to
+        with np.errstate(invalid="ignore"):  # logits that are no numbers are told by the loss, right after this
+            logits = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    return {"auroc": mean_auroc(labels, logits)}
 
 
 class Record(TrainerCallback):

@@ -16,8 +16,9 @@ from tasks.train.networks.digit_cnn import DigitCnn
 from tasks.train.networks.mlp import Mlp
 from tasks.train.networks.object_cnn import ObjectCnn
 from tasks.train.networks.word_cnn import WordCnn
+from tasks.train.served import register
 
-__all__ = ["NETWORKS", "network_file"]
+__all__ = ["NETWORKS", "network_file", "network_named"]
 
 NETWORKS: dict[str, type[PreTrainedModel]] = {
     "word_cnn": WordCnn,
@@ -27,6 +28,18 @@ NETWORKS: dict[str, type[PreTrainedModel]] = {
     "object_cnn": ObjectCnn,
     "mlp": Mlp,
 }
+
+
+for network in NETWORKS.values():  # so that a saved one loads like any other classifier
+    register(sys.modules[network.__module__])
+
+
+def network_named(model_type: str) -> str | None:
+    """Return the name of the network whose configuration has this type; None where it is none of these."""
+    for name, network in NETWORKS.items():
+        if network.config_class is not None and network.config_class.model_type == model_type:
+            return name
+    return None
 
 
 def network_file(name: str) -> Path:

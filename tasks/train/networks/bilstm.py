@@ -51,7 +51,7 @@ class BiLstm(PreTrainedModel):
         super().__init__(config)
         self.embedding = nn.Embedding(config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id)
         self.lstm = nn.LSTM(config.embedding_size, config.hidden_size, batch_first=True, bidirectional=True)
-        self.classifier = nn.Linear(2 * config.hidden_size, config.num_labels)
+        self.classifier = nn.Linear(2 * config.hidden_size, int(config.num_labels or 0))
         self.dropout = nn.Dropout(config.dropout)
         self.post_init()
 
@@ -63,7 +63,8 @@ class BiLstm(PreTrainedModel):
             module.weight[self.config.pad_token_id] = 0
         elif isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
-            nn.init.zeros_(module.bias)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
         elif isinstance(module, nn.LSTM):
             for name, parameter in module.named_parameters():
                 if name.startswith("bias"):

@@ -66,7 +66,7 @@ class CharCnn(PreTrainedModel):
         self.dense = nn.ModuleList(
             [nn.Linear(config.filters * pooled_length(config), config.dense), nn.Linear(config.dense, config.dense)]
         )
-        self.classifier = nn.Linear(config.dense, config.num_labels)
+        self.classifier = nn.Linear(config.dense, int(config.num_labels or 0))
         self.dropout = nn.Dropout(config.dropout)
         self.post_init()
 
@@ -79,7 +79,8 @@ class CharCnn(PreTrainedModel):
             module.weight[others] = torch.eye(len(others))
         elif isinstance(module, (nn.Linear, nn.Conv1d)):
             nn.init.normal_(module.weight, std=self.config.initializer_range)
-            nn.init.zeros_(module.bias)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
 
     def forward(
         self,

@@ -54,7 +54,7 @@ class DigitCnn(PreTrainedModel):
         self.first = nn.Conv2d(config.channels, first, config.kernel)
         self.second = nn.Conv2d(first, second, config.kernel)
         height, width = (pooled(pooled(side, config.kernel), config.kernel) for side in (config.height, config.width))
-        self.classifier = nn.Linear(second * height * width, config.num_labels)
+        self.classifier = nn.Linear(second * height * width, int(config.num_labels or 0))
         self.post_init()
 
     @torch.no_grad()
@@ -62,7 +62,8 @@ class DigitCnn(PreTrainedModel):
         """Draw new weights as He et al. 2015 do for ReLU; no bias."""
         if isinstance(module, (nn.Linear, nn.Conv2d)):
             nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
-            nn.init.zeros_(module.bias)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
 
     def forward(
         self, pixel_values: torch.Tensor | None = None, labels: torch.Tensor | None = None, **_: Any

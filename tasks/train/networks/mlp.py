@@ -43,7 +43,7 @@ class Mlp(PreTrainedModel):
     def __init__(self, config: MlpConfig) -> None:
         super().__init__(config)
         self.dense = nn.ModuleList(nn.Linear(*sides) for sides in pairwise((config.num_features, *config.dense)))
-        self.classifier = nn.Linear(config.dense[-1], config.num_labels)
+        self.classifier = nn.Linear(config.dense[-1], int(config.num_labels or 0))
         self.dropout = nn.Dropout(config.dropout)
         self.post_init()
 
@@ -52,7 +52,8 @@ class Mlp(PreTrainedModel):
         """Draw new weights from Glorot's uniform distribution; no bias."""
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
-            nn.init.zeros_(module.bias)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
 
     def forward(
         self, features: torch.Tensor | None = None, labels: torch.Tensor | None = None, **_: Any

@@ -65,7 +65,7 @@ class ObjectCnn(PreTrainedModel):
                 f"the images are {config.height} by {config.width} pixels; both sides are {shrunk} or more"
             )
         self.dense = nn.ModuleList(nn.Linear(*sides) for sides in pairwise((flat, *config.dense)))
-        self.classifier = nn.Linear(config.dense[-1], config.num_labels)
+        self.classifier = nn.Linear(config.dense[-1], int(config.num_labels or 0))
         self.dropout = nn.Dropout(config.dropout)
         self.dense_dropout = nn.Dropout(config.dense_dropout)
         self.post_init()
@@ -75,7 +75,8 @@ class ObjectCnn(PreTrainedModel):
         """Draw new weights as He et al. 2015 do for ReLU; no bias."""
         if isinstance(module, (nn.Linear, nn.Conv2d)):
             nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
-            nn.init.zeros_(module.bias)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
 
     def forward(
         self, pixel_values: torch.Tensor | None = None, labels: torch.Tensor | None = None, **_: Any

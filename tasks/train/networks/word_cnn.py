@@ -55,7 +55,7 @@ class WordCnn(PreTrainedModel):
         self.embedding = nn.Embedding(config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id)
         self.convolution = nn.Conv1d(config.embedding_size, config.filters, config.kernel)
         self.dense = nn.Linear(config.filters, config.dense)
-        self.classifier = nn.Linear(config.dense, config.num_labels)
+        self.classifier = nn.Linear(config.dense, int(config.num_labels or 0))
         self.dropout = nn.Dropout(config.dropout)
         self.post_init()
 
@@ -67,7 +67,8 @@ class WordCnn(PreTrainedModel):
             module.weight[self.config.pad_token_id] = 0
         elif isinstance(module, (nn.Linear, nn.Conv1d)):
             nn.init.xavier_uniform_(module.weight)
-            nn.init.zeros_(module.bias)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
 
     def forward(
         self,

@@ -1,0 +1,100 @@
+"""From a published training and test part to the three parts of a study."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conf.schema import Data
+from explainers.streams import stream
+from tasks.preprocess.errors import DataError
+from tasks.preprocess.public import PublicSource
+from tasks.preprocess.split import PARTS, share_of
+
+Labels = Mapping[str, Sequence[int | None]]
+
+
+def cut(labels: Labels, data: Data, seed: int) -> dict[str, np.ndarray]:
+    """Return the rows of each part: a validation part cut from the training rows, and the published test rows.
+
+    Rows are drawn stratified by label and go in drawn order, so that the first ones of a part are a sample of it. The
+    draws depend on the seed, the data set's name and the labels alone.
+
+    Args:
+        labels: of every raw row of ``train`` and ``test``; None where a row takes no part.
+        data: its split: validation_share, stratify, most_train, most_test.
+        seed: the study's.
+
+    Raises:
+        DataError: an empty part, or one class only.
+    """
+    train = drawn(labels["train"], data.split.stratify, seed, data.dataset, "train")[: data.split.most_train]
+    test = drawn(labels["test"], data.split.stratify, seed, data.dataset, "test")[: data.split.most_test]
+    validation = share_of(len(train), data.split.validation_share)
+    # of a stratified order every stretch is stratified
+    parts = {"train": train[validation:], "validation": train[:validation], "test": test}
+    for part, rows in parts.items():
+        of = labels["test" if part == "test" else "train"]
+        classes = {of[row] for row in rows}
+        if len(classes) < 2:
+            told = f"{len(rows)} samples of {len(classes)} classes"
+            raise DataError(f"the {part} part cannot be used", told, "raise data.split.most_train or most_test")
+    return parts
+
+
+def drawn(labels: Sequence[int | None], stratify: bool, seed: int, name: str, part: str) -> np.ndarray:
+    """Return the rows that take part in drawn order; stratified, each class is spread evenly over it."""
+    rows = np.array([row for row, label in enumerate(labels) if label is not None], dtype=np.int64)
+    order = rows[stream(seed, "cut", name, part).permutation(len(rows))]
+    if not stratify:
+        return order
+    of = np.array([labels[row] for row in order], dtype=np.int64)
+    place = np.empty(len(order))
+    for label in np.unique(of):
+        inside = of == label
+        place[inside] = (np.arange(inside.sum()) + 0.5) / inside.sum()
+    return order[np.argsort(place, kind="stable")]
+
+
+def describe(parts: dict[str, np.ndarray], labels: Labels, classes: Sequence[str]) -> dict:
+    """Return the samples and the classes of each part, for the audit."""
+    found = {}
+    for part, rows in parts.items():
+        of = labels["test" if part == "test" else "train"]
+        counts = np.bincount([of[row] or 0 for row in rows], minlength=len(classes))
+        found[part] = {"samples": len(rows), "labels": dict(zip(classes, counts.tolist(), strict=True))}
+    return {"origin": "train and test as published; validation part cut from train", "parts": found}
+
+
+def common_audit(source: PublicSource, data: Data, seed: int, rows: dict[str, dict[str, int]]) -> dict[str, Any]:
+    """Return what the audits of texts and images have in common."""
+    return {
+        "dataset": data.dataset,
+        "task": data.task,
+        "seed": seed,
+        "home": source.home,
+        "rows": rows,
+        "options": data.model_dump(mode="json", include={"dataset", "task", "tokens", "text", "split"}),
+    }
+
+
+def write_parts(parts: Mapping[str, Mapping[str, Sequence]], schema: Any, data: Data, seed: int, out: Path) -> None:
+    """Write the parts (columns by name) as a ``datasets.DatasetDict`` in ``out/dataset``."""
+    import datasets
+    import pyarrow as pa
+
+    made = {}
+    for part in PARTS:
+        digest = hashlib.sha256("\x1f".join([data.dataset, str(seed), part]).encode()).hexdigest()[:16]
+        table = pa.table(dict(parts[part]), schema=schema)
+        made[part] = datasets.Dataset(datasets.table.InMemoryTable(table), fingerprint=digest)
+    datasets.DatasetDict(made).save_to_disk(str(out / "dataset"))
+
+
+def sample_name(part: str, row: int) -> str:
+    """Return how a sample of a public data set is called: its published part and row."""
+    return f"{'test' if part == 'test' else 'train'}-{row:06d}"

@@ -1,0 +1,196 @@
+"""What is explained: a trained model, the first samples of the test part, and the players of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset, load_from_disk
+
+from conf.schema import Explain
+from explainers import ClassifierGame, PixelGame
+from explainers.logits import LogitGame
+from tasks.content import TOKENS, Content, read_content
+from tasks.train.networks import NETWORKS
+from tasks.train.served import front, load_model
+from tasks.vocabulary import Vocabulary, read_vocabulary
+
+PLAYERS = {"events": ("tokens", "times"), "text": ("tokens", "words", "sentences"), "image": ("tokens",)}
+
+
+@dataclass(frozen=True)
+class Players:
+    """The n players of one sample.
+
+    Attributes:
+        of: (length,) the player of each token, from 0; None where each token (or pixel) is a player.
+        names: n texts, for people.
+        hours: (n,) float64, hours since the window's start; None where players have no times.
+    """
+
+    of: np.ndarray | None
+    names: list[str]
+    hours: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is explained: a model, and the first samples of the test part.
+
+    Attributes:
+        model: the classifier in ``eval()``.
+        content: what the samples are.
+        vocabulary: names and special tokens; None for images.
+        rows: the samples: ``sample`` (its name), ``label``, and tokens or pixels.
+        explain: output scale, players, removal, batches.
+    """
+
+    model: torch.nn.Module
+    content: Content
+    vocabulary: Vocabulary | None
+    rows: Dataset
+    explain: Explain
+
+    @classmethod
+    def load(cls, data: Path, model: Path, explain: Explain, device: str) -> Subject:
+        """Load the model of a train output and the test samples of a preprocess output.
+
+        Raises:
+            ValueError: the test part has fewer samples than the study wants explained, or has no such players.
+        """
+        rows = test_rows(data, explain.samples)
+        content = read_content(data)
+        check_players(rows[0], content, explain)
+        return cls(load_model(model / "model", device), content, vocabulary_of(data, content), rows, explain)
+
+    def game(self, index: int) -> LogitGame:
+        """Return the game of one sample; the times of an event's slot are hours since the window's start."""
+        row = self.rows[index]
+        if self.content.kind == "image":
+            return self.pixel_game(row)
+        assert self.vocabulary is not None, "token sequences have a vocabulary"
+        players = players_of(row, self.content, self.vocabulary, self.explain.players)
+        special = front(self.model.config, self.vocabulary.cls)  # type: ignore[arg-type]
+        return ClassifierGame(
+            self.model,
+            torch.tensor([row["tokens"]], dtype=torch.long),
+            ablated=absent_token(self.model, self.vocabulary),
+            prefix=special,
+            scale=self.explain.output,
+            batch_tokens=self.explain.batch_tokens,
+            removal=self.explain.removal,
+            precision=self.explain.precision,
+            groups=None if players.of is None else torch.from_numpy(players.of)[None],
+            times=None if players.hours is None else torch.from_numpy(players.hours)[None],
+        )
+
+    def pixel_game(self, row: Mapping[str, Any]) -> PixelGame:
+        """Return the game of one image."""
+        pixels = torch.tensor(row["pixels"], dtype=torch.uint8).reshape(1, *self.content.shape).float() / 255
+        explain = self.explain
+        return PixelGame(
+            self.model, pixels, self.content.reference, scale=explain.output, batch_tokens=explain.batch_tokens
+        )
+
+
+def absent_token(model: torch.nn.Module, vocabulary: Vocabulary) -> int:
+    """Return the token that stands for an absent one: [MASK], or for the papers' text networks the zero padding."""
+    return vocabulary.pad if isinstance(model, tuple(NETWORKS.values())) else vocabulary.mask
+
+
+def vocabulary_of(data: Path, content: Content) -> Vocabulary | None:
+    """Return the vocabulary of a preprocess output; None where its samples have no tokens."""
+    return read_vocabulary(data) if content.kind in TOKENS else None
+
+
+def players_of(row: Mapping[str, Any], content: Content, vocabulary: Vocabulary | None, players: str) -> Players:
+    """Return the players of one sample.
+
+    Args:
+        row: of the data set.
+        content: what the sample is.
+        vocabulary: of token sequences.
+        players: ``tokens``: each token, or pixel; ``times``: the events of one hour, side by side; ``words`` or
+            ``sentences`` of a text.
+    """
+    if content.kind == "image":
+        _, height, width = content.shape
+        return Players(
+            None, [f"row {line + 1}, column {column + 1}" for line in range(height) for column in range(width)]
+        )
+    if players in ("words", "sentences"):
+        return Players(np.asarray(row[players], dtype=np.int64), list(row[f"{players[:-1]}_texts"]))
+    assert vocabulary is not None, "token sequences have a vocabulary"
+    if content.kind == "text":
+        whole = len(row["word_texts"]) == len(row["tokens"])  # tokens are words: as they are written, not [UNK]
+        return Players(None, list(row["word_texts"]) if whole else [vocabulary.names[token] for token in row["tokens"]])
+    of, hours = players_in(row["hours"], players)
+    names: list[list[str]] = [[] for _ in hours]
+    for player, token in zip(of, row["tokens"], strict=True):
+        names[player].append(vocabulary.names[token])
+    return Players(None if players == "tokens" else of, [" + ".join(parts) for parts in names], hours)
+
+
+def players_in(hours: list[float], players: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the player of each event (length,), 0-based, and the hour of each player's slot (n,), float64.
+
+    Args:
+        hours: (length,) the hour of each event.
+        players: ``tokens``: each event; ``times``: the events of one hour, side by side.
+    """
+    each = np.asarray(hours, dtype=np.float64)
+    starts = np.ones(len(each), dtype=bool)
+    if players == "times":
+        starts[1:] = each[1:] != each[:-1]
+    return np.cumsum(starts) - 1, each[starts]
+
+
+def player_counts(data: Path, explain: Explain) -> list[int]:
+    """Return the number of players of each explained sample.
+
+    Raises:
+        ValueError: the test part has fewer samples, or has no such players.
+    """
+    rows, content = test_rows(data, explain.samples), read_content(data)
+    check_players(rows[0], content, explain)
+    if content.kind == "image":
+        return [content.shape[1] * content.shape[2]] * len(rows)
+    if explain.players in ("words", "sentences"):
+        return [len(texts) for texts in rows[f"{explain.players[:-1]}_texts"]]
+    if content.kind == "text":
+        return [len(tokens) for tokens in rows["tokens"]]
+    return [len(players_in(hours, explain.players)[1]) for hours in rows["hours"]]
+
+
+def check_players(row: Mapping[str, Any], content: Content, explain: Explain) -> None:
+    """Raise ValueError where samples of this kind have no such players, or cannot be taken away like that."""
+    known = PLAYERS[content.kind]
+    if explain.players not in known:
+        raise ValueError(f"explain.players is {explain.players!r}; of {content.kind} data it is {' or '.join(known)}")
+    if explain.players == "sentences" and not row["sentences"]:
+        raise ValueError(
+            "explain.players is 'sentences' and none were found in the texts; set data.text.sentences=true"
+        )
+    if content.kind == "image":
+        for name, only in (("removal", "mask_token"), ("precision", "full")):
+            if getattr(explain, name) != only:
+                raise ValueError(f"explain.{name} is {getattr(explain, name)!r}; of images it is {only!r}")
+
+
+def test_rows(data: Path, samples: int) -> Dataset:
+    """Return the first ``samples`` rows of the test part.
+
+    Raises:
+        ValueError: the test part has fewer.
+    """
+    test = load_from_disk(str(data / "dataset"))["test"]
+    if samples > len(test):
+        raise ValueError(
+            f"explain.samples is {samples} and the test part has {len(test)} samples; "
+            f"set explain.samples={len(test)} or less"
+        )
+    return test.select(range(samples))

@@ -1,0 +1,35 @@
+"""Varying training images: shifts by up to two pixels and mirroring, drawn from torch's current random state."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+MOST_SHIFT = 2
+
+
+def augmented(pixels: torch.Tensor, kind: str) -> torch.Tensor:
+    """Return images (rows, channels, height, width), each shifted and perhaps mirrored.
+
+    Args:
+        pixels: the images.
+        kind: ``none``; ``shift``: by up to two pixels in each direction, the border repeated; ``shift_flip``: mirrored
+            left to right with chance one half, too.
+
+    Raises:
+        ValueError: there is no such kind.
+    """
+    if kind not in ("none", "shift", "shift_flip"):
+        raise ValueError(f"augment is {kind!r}; it is none, shift or shift_flip")
+    if kind == "none":
+        return pixels
+    rows, _, height, width = pixels.shape
+    padded = functional.pad(pixels, (MOST_SHIFT,) * 4, mode="replicate")
+    down, right = torch.randint(0, 2 * MOST_SHIFT + 1, (2, rows))
+    lines = down[:, None] + torch.arange(height)
+    columns = right[:, None] + torch.arange(width)
+    if kind == "shift_flip":
+        mirrored = torch.rand(rows) < 0.5
+        columns = torch.where(mirrored[:, None], columns.flip(1), columns)
+    row = torch.arange(rows)[:, None, None]
+    return padded[row, :, lines[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)

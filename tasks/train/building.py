@@ -1,0 +1,83 @@
+"""A new classifier for a data set: its architecture, with as many tokens or pixels and classes as the data has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from transformers import AutoModelForSequenceClassification, PreTrainedModel
+
+from tasks.content import Content
+from tasks.train import bert
+from tasks.train.networks import NETWORKS
+from tasks.train.served import no_progress_bars
+from tasks.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from conf.schema import Model
+
+IMAGE_NETWORKS = ("digit_cnn", "object_cnn")
+
+
+def check_fits(model: Model, content: Content) -> None:
+    """Raise ValueError where the architecture cannot read this kind of data."""
+    wanted = "image" if model.architecture in IMAGE_NETWORKS else "text or events"
+    if (content.kind == "image") != (wanted == "image"):
+        raise ValueError(
+            f"model.architecture is {model.architecture!r}, which reads {wanted}, and the data are {content.kind}; "
+            f"take one of: {', '.join(architectures(content))}"
+        )
+    if (model.architecture == "pretrained") != bool(content.pretrained):
+        raise ValueError(
+            f"model.architecture is {model.architecture!r} and data.text.pretrained is {content.pretrained!r}; "
+            "a pretrained encoder needs its own tokens (data.text.unit=pieces) and no other model reads them"
+        )
+
+
+def architectures(content: Content) -> list[str]:
+    """Return the architectures that read this kind of data."""
+    if content.kind == "image":
+        return list(IMAGE_NETWORKS)
+    return ["pretrained"] if content.pretrained else ["bert", "word_cnn", "char_cnn", "bilstm"]
+
+
+def build(model: Model, content: Content, vocabulary: Vocabulary | None) -> PreTrainedModel:
+    """Return an untrained classifier (or a pretrained encoder with a new head) from torch's current random state.
+
+    Args:
+        model: architecture, and for BERT its size.
+        content: classes, longest sequence or shape of the images.
+        vocabulary: of token sequences.
+
+    Raises:
+        ValueError: the architecture cannot read this kind of data.
+    """
+    check_fits(model, content)
+    classes = len(content.classes)
+    if model.architecture == "pretrained":
+        with no_progress_bars():
+            return AutoModelForSequenceClassification.from_pretrained(
+                content.pretrained, num_labels=classes, use_safetensors=True, attn_implementation="sdpa"
+            )
+    if vocabulary is not None and model.architecture == "bert":
+        return bert.build(model, len(vocabulary.names), vocabulary.pad, content.longest, classes)
+    network: Any = NETWORKS[model.architecture]
+    shape = pixels_of(content) if vocabulary is None else sequences_of(content, vocabulary)
+    if hasattr(network.config_class, "dropout"):
+        shape["dropout"] = model.dropout
+    return network(network.config_class(num_labels=classes, **shape))
+
+
+def sequences_of(content: Content, vocabulary: Vocabulary) -> dict[str, Any]:
+    """Return what a network for token sequences has to know of them."""
+    return {
+        "vocab_size": len(vocabulary.names),
+        "pad_token_id": vocabulary.pad,
+        "max_position_embeddings": content.longest,
+    }
+
+
+def pixels_of(content: Content) -> dict[str, Any]:
+    """Return what a network for images has to know of them."""
+    channels, height, width = content.shape
+    mean, std = list(content.reference), list(content.spread)
+    return {"channels": channels, "height": height, "width": width, "mean": mean, "std": std}
