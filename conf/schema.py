@@ -276,12 +276,26 @@ class Explain(Section):
     precision: Literal["full", "bfloat16", "float16"] = Field(
         "full", title="Precision", description="Of the evaluations; the error of mixed precision is in the audit."
     )
+    budget_per_player: Count | None = Field(
+        None,
+        title="Evaluations a player",
+        description="Every method with a budget gets this many times a sample's players; None: its own budget.",
+    )
     batch_tokens: Count | None = Field(None, title="Tokens a forward pass", description="None suits the device.")
     together: int = Field(
         1, ge=1, le=1024, title="Samples side by side", description="Of one shard; their requests share batches."
     )
     shard_size: Count = Field(8, title="Samples a shard", description="A killed run loses at most one shard a worker.")
     workers: int = Field(1, ge=1, le=64, title="Shards at a time")
+
+    @model_validator(mode="after")
+    def _one_at_a_time(self) -> Self:
+        if self.budget_per_player is not None and self.together > 1:
+            raise ValueError(
+                f"explain.together is {self.together}, and with explain.budget_per_player each sample has a budget of "
+                "its own; set explain.together=1"
+            )
+        return self
 
 
 class Evaluate(Section):

@@ -31,7 +31,14 @@ def check_methods(data: Path, explain: Explain, methods: list[Method]) -> None:
     for method in methods:
         explainer = get_explainer(method.method, **method.options)
         for n in sorted(set(players), reverse=True):
-            explainer.check(n)
+            with_budget(explainer, n, explain).check(n)
+
+
+def with_budget(explainer: Explainer, n: int, explain: Explain) -> Explainer:
+    """Return ``explainer`` with the budget that the study gives each sample of ``n`` players, if it gives one."""
+    if explain.budget_per_player is None or "budget" not in type(explainer).model_fields or n == 0:
+        return explainer
+    return explainer.model_copy(update={"budget": explain.budget_per_player * n})
 
 
 def explain_method(
@@ -78,9 +85,8 @@ class SideBySide:
         if index not in self.ready:
             lot = self.lot(index)
             games = [self.subject.game(place) for place in lot]
-            for place, game, explanation in zip(
-                lot, games, explain_together(self.explainer, games, self.seed), strict=True
-            ):
+            explainer = with_budget(self.explainer, games[0].n, self.subject.explain)
+            for place, game, explanation in zip(lot, games, explain_together(explainer, games, self.seed), strict=True):
                 self.ready[place] = as_arrays(audited(explanation, game), game.targets[0])
         return self.ready.pop(index)
 

@@ -15,7 +15,7 @@ import torch
 
 from conf.schema import Method
 from explainers import get_explainer
-from tasks.explain import synchronise
+from tasks.explain import synchronise, with_budget
 from tasks.subject import Subject
 
 SAMPLING_SECONDS = 0.002
@@ -39,14 +39,15 @@ def time_method(subject: Subject, method: Method, samples: int, seed: int) -> pd
         freed memory was given back to the system (MiB; sampled every 2 ms, so a shorter peak can be missed).
     """
     explainer = get_explainer(method.method, **method.options)
-    explainer.explain(subject.game(0), seed)
+    first = subject.game(0)
+    with_budget(explainer, first.n, subject.explain).explain(first, seed)
     rows = []
     for index in range(min(samples, len(subject.rows))):
         game = subject.game(index)
         synchronise(subject.model)
         with peak_memory(game.device) as peak:
             start = time.perf_counter()
-            explanation = explainer.explain(game, seed)
+            explanation = with_budget(explainer, game.n, subject.explain).explain(game, seed)
             synchronise(subject.model)
             seconds = time.perf_counter() - start
         rows.append((subject.rows[index]["sample"], seconds, int(explanation.evaluations[0]), peak[0] / MEBIBYTE))
