@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -53,11 +54,13 @@ class Classifier(PythonModel):
 
 
 def module_at(path: Path) -> ModuleType:
-    """Return the module in the file ``path``, without entering it among the imported ones."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    """Return the module in the file ``path``, imported under a name that no installed one has."""
+    name = f"ordeval_model_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file; log the model again")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # a dataclass looks for the module that it is defined in
     spec.loader.exec_module(module)
     return module
 
