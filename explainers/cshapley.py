@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 else:
     torch = Lazy("torch")
 
-DIRECT, REGRESSION = ("order", "weights", "outside"), ("max_size",)
+DIRECT, REGRESSION = ("order", "weights", "outside"), ("max_size", "row_weights")
+
+RowWeights = Literal["size", "kernel"]
 
 
 class CShapley(GraphExplainer):
@@ -28,8 +30,9 @@ class CShapley(GraphExplainer):
 
     ``direct``: ``phi_i = sum_{U connected, i in U, U within N_k(i)} weight(U) [v(U) - v(U without i)]``, where U
     without i is one coalition even if it falls apart. ``regression``: KernelSHAP's constrained least squares whose rows
-    are the n-grams of a line, the square patches of a grid, the connected subsets of any other graph. Nothing is
-    drawn; where a ``budget`` is given, the larger subsets that do not fit are left out.
+    are the n-grams of a line, the square patches of a grid, the connected subsets of any other graph; the rows of one
+    size share the weight that all coalitions of that size have there, as drawn rows do. Nothing is drawn; where a
+    ``budget`` is given, the larger subsets that do not fit are left out.
 
     Source: "L-Shapley and C-Shapley", section 3.2 (direct), sections 4.3.2 and 5 (regression).
     """
@@ -47,6 +50,12 @@ class CShapley(GraphExplainer):
     max_size: int = Field(
         4, ge=2, title="Longest n-gram", description="On a grid the side of the largest patch (regression only)."
     )
+    row_weights: RowWeights = Field(
+        "size",
+        title="Row weights",
+        description="size: the rows of a size share KernelSHAP's weight of that size; kernel: as printed (regression "
+        "only).",
+    )
     budget: int | None = Field(None, ge=1, title="Budget", description="Model evaluations a sample; none: as needed.")
 
     @model_validator(mode="after")
@@ -59,9 +68,8 @@ class CShapley(GraphExplainer):
 
     def label(self) -> str:
         """Return the name, with what is not the default."""
-        told = [
-            said for said in (self.form, self.weights, self.outside) if said not in ("direct", "boundary", "ablate")
-        ]
+        chosen = (self.form, self.weights, self.outside, self.row_weights)
+        told = [said for said in chosen if said not in ("direct", "boundary", "ablate", "size")]
         return "_".join([self.name, *told])
 
     def least_budget(self, n: int) -> int:
@@ -83,7 +91,7 @@ class CShapley(GraphExplainer):
     def explain_sample(self, game: Game, sample: int, rng: np.random.Generator) -> SampleExplanation:
         """Evaluate each coalition once, then sum or solve; nothing is drawn."""
         if self.form == "regression":
-            return regression(game, sample, *self._rows(game.n))
+            return regression(game, sample, *self._rows(game.n), self.row_weights)
         marginals = self._marginals(game.n, self.budget, game.n)
         return SampleExplanation(marginals.value(game, sample), audit={"max_size": float(marginals.sizes[-1])})
 
@@ -94,13 +102,12 @@ class CShapley(GraphExplainer):
         return regression_rows(self.graph_of(n), self.max_size, self.budget)
 
 
-def regression(game: Game, sample: int, rows: np.ndarray, max_size: int) -> SampleExplanation:
+def regression(game: Game, sample: int, rows: np.ndarray, max_size: int, row_weights: RowWeights) -> SampleExplanation:
     """Return the least squares on ``rows`` with KernelSHAP's weights and the efficiency constraint."""
     n = game.n
     ends = torch.stack([torch.zeros(n, dtype=torch.bool), torch.ones(n, dtype=torch.bool)])
     empty, full = game.evaluate(sample, ends)
-    # only ratios of weights matter, and mu(1) is the largest
-    kernel = torch.from_numpy(np.exp(log_kernel(n) - log_kernel(n)[:1])).to(game.device)
+    kernel = torch.from_numpy(weight_of_size(rows, n, row_weights)).to(game.device)
     equations = NormalEquations(n, game.device)
     for kept in coalition_blocks(rows, n):
         inside = kept.to(game.device)
@@ -115,3 +122,18 @@ def regression(game: Game, sample: int, rows: np.ndarray, max_size: int) -> Samp
         "rank_short": float(solution.rank < n),
     }
     return SampleExplanation(solution.coefficients, audit=audit)
+
+
+def weight_of_size(rows: np.ndarray, n: int, row_weights: RowWeights) -> np.ndarray:
+    """Return the weight of a row of each size 1..n-1, (n-1,); only their ratios matter.
+
+    ``kernel`` is KernelSHAP's ``(n-1) / (C(n, s) s (n-s))``. ``size`` gives the rows of a size together what all
+    ``C(n, s)`` coalitions of that size have there, ``(n-1) / (s (n-s))``; where all of them are rows the two agree.
+    """
+    if row_weights == "kernel":
+        return np.exp(log_kernel(n) - log_kernel(n)[:1])  # mu(1) is the largest
+    sizes = np.arange(1, n)
+    counts = np.zeros(n + 1)
+    for kept in coalition_blocks(rows, n):
+        counts += np.bincount(kept.sum(1).numpy(), minlength=n + 1)
+    return (n - 1) / (sizes * (n - sizes)) / np.maximum(counts[1:n], 1)

@@ -127,12 +127,14 @@ def restricted(graph: nx.Graph, v: SetFunction) -> SetFunction:
     return cache(lambda s: nothing + sum(v(frozenset(c)) - nothing for c in parts(graph.subgraph(s))))
 
 
-def naive_regression(rows: list[Coalition], v: SetFunction, n: int) -> np.ndarray:
+def naive_regression(rows: list[Coalition], v: SetFunction, n: int, row_weights: str = "size") -> np.ndarray:
     """Return the constrained least squares by eliminating the last player, as KernelSHAP's authors do."""
     nothing, everything = v(frozenset()), v(frozenset(range(n)))
     x = np.array([[float(i in row) for i in range(n)] for row in rows])
     y = np.array([v(row) - nothing for row in rows])
-    weight = np.array([(n - 1) / (math.comb(n, len(r)) * len(r) * (n - len(r))) for r in rows]) ** 0.5
+    alike = {size: sum(len(r) == size for r in rows) for size in range(1, n)}
+    many = {size: math.comb(n, size) if row_weights == "kernel" else alike[size] for size in range(1, n)}
+    weight = np.array([(n - 1) / (many[len(r)] * len(r) * (n - len(r))) for r in rows]) ** 0.5
     left = (x[:, :-1] - x[:, -1:]) * weight[:, None]
     phi = np.linalg.lstsq(left, (y - x[:, -1] * (everything - nothing)) * weight, rcond=None)[0]
     return np.append(phi, everything - nothing - phi.sum())
@@ -213,12 +215,13 @@ def test_myerson_is_the_shapley_value_of_the_restricted_game(graph, options):
         ),
     ],
 )
-def test_the_regression_is_kernelshap_on_connected_rows(graph, rows, options):
+@pytest.mark.parametrize("row_weights", ["size", "kernel"])
+def test_the_regression_is_kernelshap_on_connected_rows(graph, rows, options, row_weights):
     v, n = random_function(4), len(graph)
     if rows is None:
         rows = [s for s in subsets(range(n)) if len(s) <= min(options["max_size"], n - 1) and connected(graph, s)]
-    result = explained("cshapley", v, n, form="regression", **options)
-    assert np.allclose(result.value[0], naive_regression(rows, v, n), rtol=0, atol=1e-9)
+    result = explained("cshapley", v, n, form="regression", row_weights=row_weights, **options)
+    assert np.allclose(result.value[0], naive_regression(rows, v, n, row_weights), rtol=0, atol=1e-9)
     assert result.evaluations[0] == len(rows) + 2 == result.audit[0]["coalitions"] + 2
     assert result.value.sum() == pytest.approx(v(frozenset(range(n))) - v(frozenset()), abs=1e-12)
 
@@ -691,6 +694,7 @@ def test_what_is_no_undirected_graph_is_refused_with_the_place(name, graph, said
         ({"order": 0}, r"order\n.*greater than or equal to 1"),
         ({"max_size": 1, "form": "regression"}, r"max_size\n.*greater than or equal to 2"),
         ({"max_size": 4}, r"option 'max_size' belongs to form 'regression', not 'direct'; leave it out"),
+        ({"row_weights": "kernel"}, r"option 'row_weights' belongs to form 'regression'"),
         ({"form": "regression", "order": 2}, r"option 'order' belongs to form 'direct', not 'regression'"),
         ({"form": "regression", "weights": "paper"}, r"option 'weights' belongs to form 'direct'"),
         ({"form": "regression", "outside": "keep"}, r"option 'outside' belongs to form 'direct'"),
