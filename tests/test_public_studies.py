@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 from datasets import load_from_disk
+from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from conf.load import check_study
 from flows import steps
@@ -22,7 +23,7 @@ from tasks.subject import Subject
 from tasks.timing import time_method
 from tasks.train import load_model, predict
 from tasks.train.served import predict_pixels
-from tests.builders_public import BAD, GOOD, digits, reviews
+from tests.builders_public import BAD, GOOD, PLAIN, digits, reviews
 
 TEXT: dict[str, Any] = {
     "name": "reviews",
@@ -183,3 +184,54 @@ def test_the_registered_image_network_loads_where_there_is_no_ordeval(images, tm
     pixels = np.array(rows, dtype=np.uint8).reshape(3, 1, 16, 16)
     here = predict_pixels(load_model(images.model.folder / "model", "cpu"), pixels)[:, 1]
     assert fresh(images, "pixels", rows, tmp_path) == pytest.approx(here.tolist(), abs=1e-6)
+
+
+def encoder(folder: Path) -> Path:
+    """Write a tiny pretrained encoder with its tokenizer: words of the reviews, some of them in two pieces."""
+    folder.mkdir()
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PLAIN, *GOOD, "ba", "##d", "poor", "aw", "##ful"]
+    vocabulary += [".", "!"]
+    BertTokenizerFast(vocab={token: place for place, token in enumerate(vocabulary)}).save_pretrained(folder)
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=40, **size)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        BertModel(config).save_pretrained(folder)
+    return folder
+
+
+def test_a_pretrained_encoder_is_fine_tuned_and_sentences_are_explained(tmp_path):
+    folder = encoder(tmp_path / "encoder")
+    raw = {
+        **TEXT,
+        "data": {**TEXT["data"], "text": {"unit": "pieces", "pretrained": str(folder), "sentences": True}},
+        "model": {"architecture": "pretrained", "epochs": 12, "learning_rate": 0.01, "bootstrap": 50},
+        "explainers": [{"method": "ordshap", "budget": 40}, "kernelshap"],
+        "explain": {"samples": 3, "players": "sentences", "removal": "attention_mask"},
+        "evaluate": {"metrics": ["inc_auc"], "grid_step": 50, "permutations": 2},
+    }
+    done = Done(raw, reviews(tmp_path / "raw"), tmp_path / "store")
+    row = load_from_disk(str(done.data.folder / "dataset"))["test"][0]
+    names = json.loads((done.data.folder / "vocabulary.json").read_text())["tokens"]
+    pieces = [names[token] for token in row["tokens"]]
+    assert "".join(piece.removeprefix("##") for piece in pieces) == "".join(row["word_texts"]).lower()
+    assert len(set(row["words"])) == len(row["word_texts"]) <= len(pieces)
+    assert json.loads((done.model.folder / "scores.json").read_text())["accuracy"] > 0.8
+    for index, view in enumerate(done.results.samples):
+        found = done.explanation(0, index)
+        assert view.names == list(load_from_disk(str(done.data.folder / "dataset"))["test"][index]["sentence_texts"])
+        assert found.value.shape == found.position.shape == (1, len(view.names))
+    wrong = done.study.model_copy(update={"model": done.study.model.model_copy(update={"architecture": "bert"})})
+    with pytest.raises(ValueError, match="a pretrained encoder needs its own tokens"):
+        steps.train(open_context(wrong), done.data)
+
+
+def test_the_encoders_weights_are_part_of_what_a_result_is_made_from(tmp_path):
+    folder = encoder(tmp_path / "encoder")
+    text = {"unit": "pieces", "pretrained": str(folder)}
+    raw = {**TEXT, "data": {**TEXT["data"], "path": str(reviews(tmp_path / "raw")), "text": text}}
+    context = open_context(check_study({**raw, "storage": str(tmp_path / "store")}, "reviews"))
+    before = steps.preprocess_made(context)
+    assert "pretrained/model.safetensors" in before["inputs"]["raw"]
+    (folder / "config.json").write_text((folder / "config.json").read_text() + "\n")
+    assert steps.preprocess_made(context)["inputs"] != before["inputs"]

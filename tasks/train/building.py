@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
+from transformers.utils import logging
 
 from tasks.content import Content
 from tasks.train import bert
@@ -54,7 +57,7 @@ def build(model: Model, content: Content, vocabulary: Vocabulary | None) -> PreT
     check_fits(model, content)
     classes = len(content.classes)
     if model.architecture == "pretrained":
-        with no_progress_bars():
+        with no_progress_bars(), only_errors():
             return AutoModelForSequenceClassification.from_pretrained(
                 content.pretrained, num_labels=classes, use_safetensors=True, attn_implementation="sdpa"
             )
@@ -65,6 +68,17 @@ def build(model: Model, content: Content, vocabulary: Vocabulary | None) -> PreT
     if hasattr(network.config_class, "dropout"):
         shape["dropout"] = model.dropout
     return network(network.config_class(num_labels=classes, **shape))
+
+
+@contextmanager
+def only_errors() -> Iterator[None]:
+    """Silence transformers' warnings: that the head of a pretrained encoder is new is what fine-tuning is about."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 def sequences_of(content: Content, vocabulary: Vocabulary) -> dict[str, Any]:
