@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from explainers.game import FUNCTION_BATCH_TOKENS, Game
 from explainers.lazy import Lazy
 
@@ -56,6 +58,10 @@ class BackgroundGame(Game):
     def inputs(self, sample: int, kept: torch.Tensor, arrangement: torch.Tensor | None) -> torch.Tensor:
         """Return the coalitions themselves."""
         return kept
+
+    def lengths(self, inputs: torch.Tensor) -> np.ndarray:
+        """Return the features of all the rows that ``f`` is given for each coalition: what ``spent_tokens`` counts."""
+        return np.full(len(inputs), self.n * len(self.background))
 
     def forward(self, sample: int, inputs: torch.Tensor) -> torch.Tensor:
         """Return the mean output of each coalition (rows, 1)."""

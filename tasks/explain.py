@@ -15,6 +15,7 @@ from conf.schema import Explain, Method
 from explainers import ClassifierGame, Explainer, Explanation, get_explainer
 from explainers.logits import LogitGame
 from explainers.together import explain_together
+from tasks.sets import read_sets, set_arrays
 from tasks.shards import read_sample, run_shards
 from tasks.store import write_json
 from tasks.subject import Subject, player_counts
@@ -165,6 +166,8 @@ def as_arrays(explanation: Explanation, target: int) -> dict[str, torch.Tensor]:
         column = getattr(explanation, name)
         if column is not None:
             arrays[name] = column[0]
+    if explanation.sets is not None:
+        arrays |= set_arrays(explanation.sets)
     for name, number in explanation.audit[0].items():
         arrays[f"audit.{name}"] = torch.tensor([number], dtype=torch.float64)
     return arrays
@@ -188,6 +191,7 @@ def read_explanation(out: Path, shard_size: int, index: int) -> Explanation:
         value_stderr=part("value_stderr"),
         position_stderr=part("position_stderr"),
         matrix_stderr=part("matrix_stderr"),
+        sets=read_sets(arrays),
     )
 
 

@@ -15,6 +15,7 @@ from tasks.evaluate import read_curves, read_scores
 from tasks.explain import read_explanation, read_target
 from tasks.report import MethodView, SampleView, StudyResults
 from tasks.report.results import TIMING_COLUMNS
+from tasks.sets import named_sets
 from tasks.store import read_json
 from tasks.subject import Players, players_of, test_rows, vocabulary_of
 
@@ -122,7 +123,8 @@ def method_view(explanation: Explanation, with_matrix: bool) -> MethodView:
 
     value = array("value")
     assert value is not None
-    return MethodView(value, array("position"), array("matrix") if with_matrix else None)
+    sets = None if explanation.sets is None else explanation.sets.drop(columns="sample")
+    return MethodView(value, array("position"), array("matrix") if with_matrix else None, sets=sets)
 
 
 def attribution_table(study: Study, data: Path, explain: Path) -> pd.DataFrame:
@@ -138,6 +140,20 @@ def attribution_table(study: Study, data: Path, explain: Path) -> pd.DataFrame:
         explanation = read_explanation(explain, study.explain.shard_size, index)
         players = players_of(row, content, vocabulary, study.explain.players)
         frames.append(player_rows(row["sample"], players, explanation))
+    return pd.concat(frames, ignore_index=True)
+
+
+def sets_table(study: Study, data: Path, explain: Path) -> pd.DataFrame | None:
+    """Return one row a set of players of each explained sample (``tasks.sets.named_sets``); None without sets."""
+    rows, content = test_rows(data, study.explain.samples), read_content(data)
+    vocabulary = vocabulary_of(data, content)
+    frames = []
+    for index, row in enumerate(rows):
+        table = read_explanation(explain, study.explain.shard_size, index).sets
+        if table is None:
+            return None
+        players = players_of(row, content, vocabulary, study.explain.players)
+        frames.append(named_sets(row["sample"], players.names, table))
     return pd.concat(frames, ignore_index=True)
 
 

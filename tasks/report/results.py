@@ -21,11 +21,13 @@ class MethodView:
         value: (n,) value importance, Shapley value, or the method's attribution.
         position: (n,) position importance per slot (the slope of gamma, Eq. 10); None where a method has none.
         matrix: (n, n) gamma (Eq. 8), events x slots, NaN in cells without a draw; None where a method has none.
+        sets: columns ``set`` (tuple of 0-based events), ``value``, ``stderr``; None where a method has none.
     """
 
     value: np.ndarray
     position: np.ndarray | None = None
     matrix: np.ndarray | None = None
+    sets: pd.DataFrame | None = None
 
 
 @dataclass(frozen=True)
