@@ -138,12 +138,12 @@ def network_picture(table: pd.DataFrame, method: str, name: str) -> list[Picture
     names = sorted({event for members in pairs["set"] for event in members})
     single = table[table["set"].map(len) == 1]
     singles = {members[0]: value for members, value in zip(single["set"], single["mean_absolute"], strict=True)}
-    figure = new_figure(7.5, 6.5)
+    figure = new_figure(7.5, 5.5)
     axes = figure.subplots()
     draw_edges(axes, names, pairs)
     draw_nodes(axes, names, singles)
     axes.set_xlim(-1.9, 1.9)
-    axes.set_ylim(-1.35, 1.35)
+    axes.set_ylim(-1.2, 1.2)
     axes.set_axis_off()
     figure.suptitle(f"{shorten(method, 40)}: the strongest pairs over the samples", fontsize=NORMAL + 1, x=0.01, ha="left")
     first = pairs.iloc[0]
