@@ -80,7 +80,11 @@ class BackgroundGame(Game):
         rows = torch.where(kept[:, None], self.x[sample], background[None])
         count = len(kept) * len(background)
         with torch.no_grad():
-            outputs = self.f(rows.reshape(count, self.n))
+            outputs = self.output(sample, rows.reshape(count, self.n))
         if tuple(outputs.shape) != (count,):
             raise ValueError(f"f returned shape {tuple(outputs.shape)} for {count} rows; it must return ({count},)")
         return outputs.detach().to(torch.float64).reshape(len(kept), len(background))
+
+    def output(self, sample: int, rows: torch.Tensor) -> torch.Tensor:
+        """Return what is averaged (rows,) from features (rows, n)."""
+        return self.f(rows)
