@@ -13,6 +13,7 @@ import torch
 
 from conf.schema import Explain, Method
 from explainers import ClassifierGame, Explainer, Explanation, get_explainer
+from explainers.features import FeatureGame
 from explainers.logits import LogitGame
 from explainers.together import explain_together
 from tasks.sets import read_sets, set_arrays
@@ -99,7 +100,7 @@ class SideBySide:
         return range(first, min(first + explain.together, shard + explain.shard_size, len(self.subject.rows)))
 
 
-def audited(explanation: Explanation, game: LogitGame) -> Explanation:
+def audited(explanation: Explanation, game: LogitGame | FeatureGame) -> Explanation:
     """Return one sample's explanation with what its game knows in the audit.
 
     ``inert_value`` is the largest magnitude of value given to a player whose ablation changes nothing: it should get 0

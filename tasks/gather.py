@@ -95,9 +95,9 @@ def sample_views(study: Study, data: Path, model: Path, methods: list[MethodOutp
                 sample=row["sample"],
                 names=players.names,
                 hours=players.hours,
-                label=int(row["label"]),
+                label=row["label"],
                 probability=probability_of(predictions.loc[row["sample"]], target),
-                target=target,
+                target=target if content.classes else None,
                 attributions={
                     m.label: method_view(read_explanation(m.explain, size, index), index < WITH_MATRIX) for m in methods
                 },
@@ -107,7 +107,9 @@ def sample_views(study: Study, data: Path, model: Path, methods: list[MethodOutp
 
 
 def probability_of(prediction: pd.Series, target: int) -> float:
-    """Return what the model gives ``target``, from one row of predictions.csv."""
+    """Return what the model gives ``target`` (or the number that it predicts), from one row of predictions.csv."""
+    if "prediction" in prediction.index:
+        return float(prediction["prediction"])
     if "probability" in prediction.index:
         positive = float(prediction["probability"])
         return positive if target == 1 else 1 - positive

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tasks.preprocess.split import PARTS, share_of
 from tasks.preprocess.table_source import Table, TableSource
 
 
-def write_table(source: TableSource, data: Data, seed: int, out: Any) -> dict[str, Any]:
+def write_table(source: TableSource, data: Data, seed: int, out: Path) -> dict[str, Any]:
     """Write a table under ``out`` and return the audit.
 
     Raises:
@@ -29,7 +30,7 @@ def write_table(source: TableSource, data: Data, seed: int, out: Any) -> dict[st
     schema = pa.schema([("sample", pa.string()), ("features", pa.list_(pa.float64())), ("label", label)])
     columns = {
         part: {
-            "sample": [f"row-{row:06d}" for row in kept.tolist()],
+            "sample": [f"{part}-{row:06d}" for row in kept.tolist()],
             "features": list(table.features[kept]),
             "label": table.labels[kept],
         }

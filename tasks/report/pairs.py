@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 
-from tasks.report.attribution import NAME, ROW, headline, shown
+from tasks.report.attribution import NAME, ROW, event_labels, headline, shown
 from tasks.report.page import Grid, Section
 from tasks.report.picture import DIVERGING, NEGATIVE, NORMAL, POSITIVE, SMALL, Picture, new_figure
 from tasks.report.results import SampleView, StudyResults

@@ -38,18 +38,18 @@ class SampleView:
         sample: its keyed hash, never an identifier.
         names: n event names.
         hours: (n,) hours since the window's start; None where players have no times.
-        label: the true class.
-        probability: what the model gives ``target`` on the untouched input.
-        target: the explained class.
+        label: the true class, or the true number.
+        probability: what the model gives ``target`` on the untouched input, or the number that it predicts.
+        target: the explained class; None where a number is predicted.
         attributions: one view a method.
     """
 
     sample: str
     names: list[str]
     hours: np.ndarray | None
-    label: int
+    label: float
     probability: float
-    target: int
+    target: int | None
     attributions: dict[str, MethodView]
 
     def __post_init__(self) -> None:
