@@ -38,9 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="holds boston/ and so on")
     parser.add_argument("--samples", type=int, default=101, help="Boston rows that are explained")
     parser.add_argument("--reviews", type=int, default=100, help="reviews behind Table 6")
-    parser.add_argument("--background", type=int, default=100, help="reviews that absent words are averaged over")
-    parser.add_argument("--replicates", type=int, default=20, help="draws for each set and review of Table 6")
-    parser.add_argument("--replicates-each", type=int, default=400, help="draws for each set of Table 5")
+    parser.add_argument("--background", type=int, default=50, help="reviews that absent words are averaged over")
+    parser.add_argument("--replicates", type=int, default=10, help="draws for each set and review of Table 6")
+    parser.add_argument("--replicates-each", type=int, default=200, help="draws for each set of Table 5")
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "results")
     options = parser.parse_args(arguments)
     makers = {2: table_2, 3: table_3, 4: table_4, 5: table_5, 6: table_6}
@@ -56,7 +56,7 @@ def table_2(options: argparse.Namespace, facts: dict[str, object]) -> list[dict[
     found = []
     for (task, correlated), printed in TABLE_2.items():
         subject = trained("uniform", [f"data.task={task}", f"data.table.correlated={str(correlated).lower()}"])
-        values = mean_absolute(local_sets(subject, exact(3)))
+        values = mean_absolute(local_sets(games_of(subject), exact(3)))
         column = f"{task}, {'x2 = 1 - x1' if correlated else 'independent'}"
         found += beside(2, column, named(values, subject), printed)
     return found
@@ -68,7 +68,7 @@ def table_3(options: argparse.Namespace, facts: dict[str, object]) -> list[dict[
     for task, printed in TABLE_3.items():
         subject = trained("bernoulli", [f"data.task={task}"])
         features = np.array([row["features"] for row in subject.rows])
-        values = presence_adjusted(local_sets(subject, exact(3)), features)
+        values = presence_adjusted(local_sets(games_of(subject), exact(3)), features)
         found += beside(3, task, named(values, subject), {members: float(value) for members, value in printed.items()})
     return found
 
@@ -77,12 +77,13 @@ def table_4(options: argparse.Namespace, facts: dict[str, object]) -> list[dict[
     """Return mean magnitudes over test rows of Boston housing, a forest's predictions in thousands of dollars."""
     subject = trained("boston", [f"data.path={options.data / 'boston'}", f"explain.samples={options.samples}"])
     facts |= {"Boston, explained rows": len(subject.rows), "Boston, background rows": len(subject.background)}
+    games = games_of(subject)  # a forest's game keeps the worths that all methods read
     found = []
     for (index, order), printed in TABLE_4.items():
         method = exact(order) if index == "J" else get_explainer(
             "interactions", index=index, order=order, estimator="exact"
         )  # fmt: skip
-        values = named(mean_absolute(local_sets(subject, method)), subject)
+        values = named(mean_absolute(local_sets(games, method)), subject)
         found += beside(4, f"{index}, k={order}", values, printed, LISTED)
     return found
 
@@ -138,9 +139,14 @@ def sampled(sets: Sequence[tuple[int, ...]], order: int, replicates: int) -> Exp
     return get_explainer("joint_shapley", order=order, estimator="sampled", sets=sets, budget=budget)
 
 
-def local_sets(subject: Subject, method: Explainer) -> pd.DataFrame:
+def games_of(subject: Subject) -> list[FeatureGame]:
+    """Return the game of each sample."""
+    return [subject.game(place) for place in range(len(subject.rows))]
+
+
+def local_sets(games: Sequence[FeatureGame], method: Explainer) -> pd.DataFrame:
     """Return the sets of all samples under each other."""
-    tables = [method.explain(subject.game(place)).sets.assign(sample=place) for place in range(len(subject.rows))]
+    tables = [method.explain(game).sets.assign(sample=place) for place, game in enumerate(games)]
     return pd.concat(tables, ignore_index=True)
 
 

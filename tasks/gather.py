@@ -15,7 +15,7 @@ from tasks.evaluate import read_curves, read_scores
 from tasks.explain import read_explanation, read_target
 from tasks.report import MethodView, SampleView, StudyResults
 from tasks.report.results import TIMING_COLUMNS
-from tasks.sets import named_sets
+from tasks.sets import named_sets, over_samples
 from tasks.store import read_json
 from tasks.subject import Players, players_of, test_rows, vocabulary_of
 
@@ -145,18 +145,27 @@ def attribution_table(study: Study, data: Path, explain: Path) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def sets_table(study: Study, data: Path, explain: Path) -> pd.DataFrame | None:
-    """Return one row a set of players of each explained sample (``tasks.sets.named_sets``); None without sets."""
+def set_tables(study: Study, data: Path, explain: Path) -> dict[str, pd.DataFrame]:
+    """Return a method's tables of sets by file name: ``sets.csv``, one row a set of each explained sample
+    (:func:`tasks.sets.named_sets`), and ``sets_global.csv``, one a set of names (:func:`tasks.sets.over_samples`).
+
+    Without sets there are none.
+    """
     rows, content = test_rows(data, study.explain.samples), read_content(data)
     vocabulary = vocabulary_of(data, content)
-    frames = []
+    names, tables = [], []
     for index, row in enumerate(rows):
         table = read_explanation(explain, study.explain.shard_size, index).sets
         if table is None:
-            return None
-        players = players_of(row, content, vocabulary, study.explain.players)
-        frames.append(named_sets(row["sample"], players.names, table))
-    return pd.concat(frames, ignore_index=True)
+            return {}
+        names.append(players_of(row, content, vocabulary, study.explain.players).names)
+        tables.append(table)
+    local = [named_sets(row["sample"], *of) for row, *of in zip(rows, names, tables, strict=True)]
+    features = np.array(rows["features"][:]) if content.kind == "table" else None
+    return {
+        "sets.csv": pd.concat(local, ignore_index=True),
+        "sets_global.csv": over_samples(names, tables, features),
+    }
 
 
 def player_rows(sample: str, players: Players, explanation: Explanation) -> pd.DataFrame:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from explainers.set_values.over_samples import presence_adjusted
 from explainers.set_values.table import set_table
 
 NAMES = ("sets.members", "sets.value", "sets.stderr")
@@ -86,3 +87,23 @@ def global_sets(samples: Sequence[tuple[Sequence[str], pd.DataFrame]]) -> pd.Dat
     counts = [Counter(names) for names, _ in samples]
     found["present"] = [sum(Counter(members) <= there for there in counts) for members in found["set"]]
     return found.sort_values("mean_absolute", ascending=False, kind="stable", ignore_index=True)
+
+
+def over_samples(
+    names: Sequence[Sequence[str]], tables: Sequence[pd.DataFrame], features: np.ndarray | None
+) -> pd.DataFrame:
+    """Return the rows of ``sets_global.csv``: :func:`global_sets` with its sets as text.
+
+    Args:
+        names: of the players of each sample.
+        tables: the sets of each sample.
+        features: (samples, players) of a table; where all are 0 or 1 and each sample has the same sets, there is a column
+            ``presence_adjusted`` (Eq. 8). None for other data.
+    """
+    found = global_sets(list(zip(names, tables, strict=True)))
+    if features is not None and np.isin(features, (0, 1)).all() and len({tuple(table["set"]) for table in tables}) == 1:
+        local = pd.concat([table.assign(sample=place) for place, table in enumerate(tables)], ignore_index=True)
+        adjusted = presence_adjusted(local, features)
+        by_name = {tuple(sorted(names[0][i] for i in players)): v for players, v in adjusted.values.tolist()}
+        found["presence_adjusted"] = [by_name[members] for members in found["set"]]
+    return found.assign(set=found["set"].map(BETWEEN.join))
