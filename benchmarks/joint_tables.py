@@ -191,7 +191,7 @@ def beside(
     rows = []
     for row in ranked.sort_values("rank", kind="stable").to_dict("records"):
         paper, paper_rank = wanted.get(tuple(sorted(row["set"])), (None, None))
-        if number != 4 or (paper_rank is not None and PRINTED_TOP < paper_rank and len(printed) < len(FEATURES)):
+        if number != 4 or (paper_rank is not None and paper_rank > PRINTED_TOP and len(printed) < len(FEATURES)):
             paper_rank = None  # the paper leaves the middle of its columns out
         if listed is None or row["rank"] <= listed or paper is not None:
             rows.append({"table": number, "column": column, **row, "paper": paper, "paper_rank": paper_rank})

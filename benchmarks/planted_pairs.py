@@ -45,7 +45,9 @@ def main() -> None:
     facts: dict[str, object] = {"budget": options.budget, "planted effect, logit": EFFECT}
     for order, differences in zip(("in order", "in the other order"), np.transpose(known), strict=True):
         error = differences.std(ddof=1) / len(differences) ** 0.5
-        facts[f"model, double difference {order}"] = f"{differences.mean():.4f} +- {error:.4f} ({len(differences)} stays)"
+        facts[f"model, double difference {order}"] = (
+            f"{differences.mean():.4f} +- {error:.4f} ({len(differences)} stays)"
+        )
     write("planted_pairs", table, picture(table), facts)
 
 
@@ -103,7 +105,9 @@ def picture(table: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
     groups = list(table.groupby(["game", "method"], sort=False))
-    axes.boxplot([rows["rank"] / rows["pairs"] for _, rows in groups], tick_labels=[f"{game}\n{m}" for (game, m), _ in groups])
+    axes.boxplot(
+        [rows["rank"] / rows["pairs"] for _, rows in groups], tick_labels=[f"{game}\n{m}" for (game, m), _ in groups]
+    )
     axes.set_yscale("log")
     axes.set_ylabel("rank of the planted pair, share of all pairs")
     axes.set_title("Where the planted pair stands")

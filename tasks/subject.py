@@ -110,7 +110,6 @@ class Subject:
             self.model, pixels, self.content.reference, scale=explain.output, batch_tokens=explain.batch_tokens
         )
 
-
     def feature_game(self, row: Mapping[str, Any]) -> FeatureGame:
         """Return the game of one row of a table."""
         assert self.background is not None, "a table has a background"

@@ -108,7 +108,9 @@ def test_pairs_go_into_the_report(tmp_path):
     assert {"figures/pairs_01.png", "figures/pairs_02.png", "figures/pair_network_01.png"} <= set(files)
     page = files["report.md"].read_text("utf-8")
     assert "## Events together" in page
-    row = next(line for line in page.splitlines() if line.startswith("| POS & VAL") or line.startswith("| POS &amp; VAL"))
+    row = next(
+        line for line in page.splitlines() if line.startswith("| POS & VAL") or line.startswith("| POS &amp; VAL")
+    )
     assert [entry.strip() for entry in row.strip("|").split(" | ")][1:] == ["0.5", "-0.25", "2", "2"]
     assert files["figures/pairs_01.png"].read_bytes().startswith(b"\x89PNG")
 

@@ -66,9 +66,7 @@ def write_reviews(folder, rows: int = 60) -> None:
 def test_coins_are_all_outcomes_and_their_global_values_are_those_of_table_3(tmp_path):
     """f4 = x1 x2: 5/42, 5/42, 0, 1/14, 1/42, 1/42, 3/112."""
     method = {"method": "joint_shapley", "order": 3, "estimator": "exact"}
-    study = table_study(
-        tmp_path, "bernoulli", "product", "polynomial", explainers=[method], explain={"samples": 8}
-    )
+    study = table_study(tmp_path, "bernoulli", "product", "polynomial", explainers=[method], explain={"samples": 8})
     context, data, model = made(study)
     rows = load_from_disk(str(data.folder / "dataset"))
     assert {part: len(rows[part]) for part in rows} == {"train": 8, "validation": 8, "test": 8}
@@ -100,7 +98,9 @@ def test_a_known_function_predicts_itself(tmp_path):
     scores = json.loads((model.folder / "scores.json").read_text())
     assert scores["r2"] == pytest.approx(1) and scores["rmse"] == pytest.approx(0, abs=1e-6)
     assert not (model.folder / "calibration.csv").exists()
-    subject = Subject.load(data.folder, model.folder, table_study(tmp_path, "uniform", "sum", "polynomial").explain, "cpu")
+    subject = Subject.load(
+        data.folder, model.folder, table_study(tmp_path, "uniform", "sum", "polynomial").explain, "cpu"
+    )
     assert subject.background is not None and len(subject.background) == 50 and subject.leaves is None
 
 
@@ -136,10 +136,17 @@ def np_true(n: int):
     ("change", "said"),
     [
         (lambda folder: None, "no boston_housing.csv in"),
-        (lambda folder: write_boston(folder).drop(columns="RM").to_csv(folder / "boston_housing.csv"), "column RM is missing"),
         (
-            lambda folder: write_boston(folder).astype(object).replace({"ZN": {0: "x"}}).assign(ZN="x").to_csv(
-                folder / "boston_housing.csv"
+            lambda folder: write_boston(folder).drop(columns="RM").to_csv(folder / "boston_housing.csv"),
+            "column RM is missing",
+        ),
+        (
+            lambda folder: (
+                write_boston(folder)
+                .astype(object)
+                .replace({"ZN": {0: "x"}})
+                .assign(ZN="x")
+                .to_csv(folder / "boston_housing.csv")
             ),
             "row 2 of boston_housing.csv is not all numbers",
         ),
@@ -214,7 +221,12 @@ def test_a_background_beyond_the_rows_and_one_for_other_data_are_refused(tmp_pat
     with pytest.raises(ValueError, match="explain.background is 9 and the training part has 8 rows"):
         Subject.load(data.folder, model.folder, study.explain, "cpu")
     events = table_study(
-        tmp_path, "synthetic", "planted", "bert", data={"synthetic": {"stays": 60}}, explain={"samples": 2, "background": 3}
+        tmp_path,
+        "synthetic",
+        "planted",
+        "bert",
+        data={"synthetic": {"stays": 60}},
+        explain={"samples": 2, "background": 3},
     )
     data = steps.preprocess(open_context(events)).output
     with pytest.raises(ValueError, match="explain.background is 3, and events data have none"):

@@ -142,7 +142,10 @@ def told(index: SetIndex, targets: Members, found: Estimates, singles: np.ndarra
     if index.efficient and every and found.full is not None:
         audit["joint_efficiency_gap"] = float(value.sum() - found.full)
     return SampleExplanation(
-        torch.from_numpy(singles), value_stderr=torch.from_numpy(errors), sets=set_table(sets, value, stderr), audit=audit
+        torch.from_numpy(singles),
+        value_stderr=torch.from_numpy(errors),
+        sets=set_table(sets, value, stderr),
+        audit=audit,
     )
 
 

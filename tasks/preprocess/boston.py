@@ -31,7 +31,9 @@ class Boston(TableSource):
     def check(self) -> None:
         """Raise DataError where the file is missing or lacks a column."""
         if not self.path().is_file():
-            raise DataError(f"no {FILE} in {self.data.path}", "it is needed", "give the folder that holds it: data.path")
+            raise DataError(
+                f"no {FILE} in {self.data.path}", "it is needed", "give the folder that holds it: data.path"
+            )
         there = list(pd.read_csv(self.path(), nrows=0).columns)
         missing = [name for name in (*FEATURES, PRICE) if name not in there]
         if missing:

@@ -56,7 +56,9 @@ class RottenTomatoes(TableSource):
     def check(self) -> None:
         """Raise DataError where the file is missing or lacks a column."""
         if not self.path().is_file():
-            raise DataError(f"no {FILE} in {self.data.path}", "it is needed", "give the folder that holds it: data.path")
+            raise DataError(
+                f"no {FILE} in {self.data.path}", "it is needed", "give the folder that holds it: data.path"
+            )
         there = parquet.read_schema(self.path()).names
         missing = [name for name in ("text", "label") if name not in there]
         if missing:

@@ -92,7 +92,9 @@ def pair_picture(sample: SampleView, method: str, name: str) -> Picture:
     bar.ax.tick_params(labelsize=SMALL)
     figure.suptitle(f"{shorten(method, 40)}: pairs", fontsize=NORMAL + 1, x=0.01, ha="left")
     alt = f"Heat map of pairs of events by {method}; {headline(sample)}. {strongest_pair(sample, method)}"
-    said = f"{headline(sample).capitalize()}. Pairs of events by {method}; on the diagonal, single events. Grey: no value."
+    said = (
+        f"{headline(sample).capitalize()}. Pairs of events by {method}; on the diagonal, single events. Grey: no value."
+    )
     if len(events) < len(sample.names):
         said += f" The {len(events)} events with the strongest pairs, of {len(sample.names)}."
     return Picture(name, f"Sample {sample.sample[:8]}: pairs", alt, said, figure)
@@ -145,7 +147,9 @@ def network_picture(table: pd.DataFrame, method: str, name: str) -> list[Picture
     axes.set_xlim(-1.9, 1.9)
     axes.set_ylim(-1.2, 1.2)
     axes.set_axis_off()
-    figure.suptitle(f"{shorten(method, 40)}: the strongest pairs over the samples", fontsize=NORMAL + 1, x=0.01, ha="left")
+    figure.suptitle(
+        f"{shorten(method, 40)}: the strongest pairs over the samples", fontsize=NORMAL + 1, x=0.01, ha="left"
+    )
     first = pairs.iloc[0]
     alt = f"Network of the {len(pairs)} strongest pairs by {method}; first {BETWEEN.join(first['set'])}."
     said = (
