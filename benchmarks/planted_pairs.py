@@ -1,8 +1,8 @@
 """Does the planted pair stand out? The rank of PAIR_BEFORE with PAIR_AFTER among all pairs of a synthetic stay.
 
 In stays where PAIR_BEFORE comes before PAIR_AFTER, so that the truth has an effect of the two together: joint Shapley
-values and the Shapley interaction index of all pairs, with the true logit as the game and with the trained model's. Beside
-them what the model knows of the pair: the double difference of its logit, in either order, all other events kept.
+values and the Shapley interaction index of all pairs, with the true logit as the game and with the trained model's.
+Beside them what the model knows of the pair: the double difference of its logit in either order, all others kept.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def truth(codes: list[str]) -> Game:
 
 
 def double_difference(game: Game, codes: list[str]) -> tuple[float, float]:
-    """Return ``v(N) - v(without one) - v(without the other) + v(without both)`` on the logit of class 1, in both orders.
+    """Return ``v(N) - v(without one) - v(without the other) + v(without both)``, logit of class 1, in both orders.
 
     The other order swaps the two events' slots.
     """

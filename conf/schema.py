@@ -255,6 +255,9 @@ class Model(Section):
         "none", title="Augmentation", description="Of training images: shifts by up to two pixels, and mirroring."
     )
     trees: Count = Field(100, title="Trees", description="Of a forest.")
+    features_a_split: float = Field(
+        1.0, gt=0, le=1, title="Features a split", description="Share of them that a split of a forest chooses among."
+    )
     smallest_leaf: Count = Field(1, title="Smallest leaf", description="Training rows in a leaf of a forest.")
     class_weights: Literal["balanced", "none"] = Field(
         "balanced", title="Class weights", description="balanced weighs the loss by inverse class frequency."

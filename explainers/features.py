@@ -1,4 +1,4 @@
-"""The game of a model of feature vectors: absent features are averaged over a background (joint Shapley paper, Eq. 7)."""
+"""Games of models of feature vectors: absent features are averaged over a background (joint Shapley paper, Eq. 7)."""
 
 from __future__ import annotations
 

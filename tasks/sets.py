@@ -29,7 +29,7 @@ def set_arrays(table: pd.DataFrame) -> dict[str, torch.Tensor]:
 
 
 def read_sets(arrays: Mapping[str, torch.Tensor]) -> pd.DataFrame | None:
-    """Return the table ``sample`` (0), ``set``, ``value``, ``stderr`` that :func:`set_arrays` wrote; None without one."""
+    """Return the table ``sample`` (0), ``set``, ``value``, ``stderr`` that :func:`set_arrays` wrote, if it did."""
     if NAMES[0] not in arrays:
         return None
     members, value, stderr = (arrays[name].numpy() for name in NAMES)
@@ -97,8 +97,8 @@ def over_samples(
     Args:
         names: of the players of each sample.
         tables: the sets of each sample.
-        features: (samples, players) of a table; where all are 0 or 1 and each sample has the same sets, there is a column
-            ``presence_adjusted`` (Eq. 8). None for other data.
+        features: (samples, players) of a table; where all are 0 or 1 and each sample has the same sets, there is a
+            column ``presence_adjusted`` (Eq. 8). None for other data.
     """
     found = global_sets(list(zip(names, tables, strict=True)))
     if features is not None and np.isin(features, (0, 1)).all() and len({tuple(table["set"]) for table in tables}) == 1:

@@ -36,8 +36,8 @@ class Classifier(PythonModel):
     def predict(
         self, context: PythonModelContext, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> pd.DataFrame:
-        """Return the column ``probability`` of class 1, or where there are more classes ``probability_0``, ...; of a table
-        without classes the column ``prediction``.
+        """Return the column ``probability`` of class 1, or where there are more classes ``probability_0``, ...; of a
+        table without classes the column ``prediction``.
 
         Args:
             context: is not needed any more.

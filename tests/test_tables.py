@@ -217,7 +217,7 @@ def test_an_architecture_that_cannot_read_the_data_is_refused(tmp_path, dataset,
 
 def test_a_background_beyond_the_rows_and_one_for_other_data_are_refused(tmp_path):
     study = table_study(tmp_path, "bernoulli", "sum", "polynomial", explain={"samples": 2, "background": 9})
-    context, data, model = made(study)
+    _, data, model = made(study)
     with pytest.raises(ValueError, match="explain.background is 9 and the training part has 8 rows"):
         Subject.load(data.folder, model.folder, study.explain, "cpu")
     events = table_study(

@@ -126,8 +126,8 @@ class SetExplainer(Explainer):
 def told(index: SetIndex, targets: Members, found: Estimates, singles: np.ndarray | None = None) -> SampleExplanation:
     """Return what was found: the table of ``targets``, and the single players' values (n,) with standard errors.
 
-    Without ``singles``, exact values of all players, they are taken from the sets of one player, NaN for those that were
-    not asked for.
+    Without ``singles``, exact values of all players, they are taken from the sets of one player, NaN for those that
+    were not asked for.
     """
     sets = [tuple(row) for members in targets.values() for row in members.tolist()]
     value, stderr = (np.concatenate([column[t] for t in targets]) for column in (found.value, found.stderr))

@@ -74,7 +74,7 @@ def pair_pictures(sample: SampleView, methods: list[str], name: str) -> list[Pic
 
 
 def pair_picture(sample: SampleView, method: str, name: str) -> Picture:
-    """Return one method's pairs of one sample as a heat map, single events on the diagonal; what has no value is grey."""
+    """Return one method's pairs of one sample as a heat map, single events on the diagonal, no value in grey."""
     cells = pair_matrix(sample, method)
     events = strongest_events(cells)
     figure = new_figure(3.2 + 0.19 * len(events), 2.6 + ROW * len(events))

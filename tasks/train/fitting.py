@@ -51,9 +51,9 @@ def fit(
         progress: is called after each epoch with epoch, of, train_loss, validation_loss and validation_auroc.
 
     Returns:
-        Finite numbers. Of predicted numbers: r2, rmse and mae with ``_low`` and ``_high``. Of classes: auroc, auprc, accuracy, brier with ``_low`` and ``_high``; calibration_error, and where they
-        exist calibration_slope and calibration_intercept; majority_accuracy and, of two classes, prevalence of the
-        test part;
+        Finite numbers. Of classes: auroc, auprc, accuracy, brier with ``_low`` and ``_high``; calibration_error, and
+        where they exist calibration_slope and calibration_intercept; majority_accuracy and, of two classes, prevalence
+        of the test part. Of predicted numbers: r2, rmse, mae with ``_low`` and ``_high``. Of all:
         train_samples, validation_samples, test_samples; epochs, best_epoch, validation_loss; parameters.
 
     Raises:
@@ -144,7 +144,7 @@ def facts(parts: dict[str, Part], trained: Trained) -> Scores:
 
 
 def shares(labels: np.ndarray) -> Scores:
-    """Return what guessing the commonest class would score, and of two classes the share of class 1; of numbers none."""
+    """Return what guessing the commonest class would score, and of two classes the share of class 1."""
     if not np.issubdtype(labels.dtype, np.integer):
         return {}
     found = np.bincount(labels) / len(labels)

@@ -25,7 +25,7 @@ def made(model: Model, content: Content, train: Part, seed: int) -> PreTrainedMo
     """Return the forest grown on the training part, or the known function of the data; in ``eval()``.
 
     Args:
-        model: architecture ``forest`` (with ``trees`` and ``smallest_leaf``) or ``polynomial``.
+        model: architecture ``forest`` (with its three options) or ``polynomial``.
         content: the features, and the known function.
         train: the training part; its features count as float32, as the forest will see them.
         seed: names the forest's random stream.
@@ -36,6 +36,7 @@ def made(model: Model, content: Content, train: Part, seed: int) -> PreTrainedMo
 
     forest = RandomForestRegressor(
         model.trees,
+        max_features=model.features_a_split,
         min_samples_leaf=model.smallest_leaf,
         random_state=int(stream(seed, "train").integers(2**31)),
         n_jobs=1,
