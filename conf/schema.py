@@ -90,6 +90,14 @@ class Split(Section):
     )
 
 
+class Table(Section):
+    """How tables are made."""
+
+    rows: Count = Field(50, title="Rows", description="Of the uniform features.")
+    correlated: bool = Field(False, title="x2 = 1 - x1", description="Of the uniform features.")
+    words: Count = Field(1000, title="Commonest words", description="Of movie reviews, beside ten named ones.")
+
+
 class Synthetic(Section):
     """The synthetic cohort's size."""
 
@@ -114,28 +122,56 @@ TASKS: dict[str, tuple[str, ...]] = {
     "yahoo_answers": ("topic",),
     "mnist": ("three_or_eight",),
     "cifar10": ("deer_or_horse",),
+    "uniform": ("first", "sum", "difference"),
+    "bernoulli": ("first", "sum", "product"),
+    "boston": ("price",),
+    "rotten_tomatoes": ("sentiment",),
 }
-FOLDER_NEEDED = ("mimic3", "eicu", "meds")
+FOLDER_NEEDED = ("mimic3", "eicu", "meds", "boston", "rotten_tomatoes")
 
 
 class Data(Section):
     """The data set, its cohort and its tokens."""
 
-    dataset: Literal["synthetic", "mimic3", "eicu", "meds", "imdb", "ag_news", "yahoo_answers", "mnist", "cifar10"] = (
-        Field("synthetic", title="Data set")
-    )
+    dataset: Literal[
+        "synthetic",
+        "mimic3",
+        "eicu",
+        "meds",
+        "imdb",
+        "ag_news",
+        "yahoo_answers",
+        "mnist",
+        "cifar10",
+        "uniform",
+        "bernoulli",
+        "boston",
+        "rotten_tomatoes",
+    ] = Field("synthetic", title="Data set")
     path: Path | None = Field(
         None,
         title="Folder",
         description="Where the tables are. The synthetic cohort needs none; text and images without one come from "
         "their public home.",
     )
-    task: Literal["mortality", "los", "planted", "label", "sentiment", "topic", "three_or_eight", "deer_or_horse"] = (
-        Field(
-            "planted",
-            title="Task",
-            description="What the label is; each data set has its own: see the data sets in the docs.",
-        )
+    task: Literal[
+        "mortality",
+        "los",
+        "planted",
+        "label",
+        "sentiment",
+        "topic",
+        "three_or_eight",
+        "deer_or_horse",
+        "first",
+        "sum",
+        "difference",
+        "product",
+        "price",
+    ] = Field(
+        "planted",
+        title="Task",
+        description="What the label is; each data set has its own: see the data sets in the docs.",
     )
     labels_path: Path | None = Field(None, title="Label file", description="MEDS only: a parquet of the label schema.")
     los_days: float = Field(
@@ -164,6 +200,7 @@ class Data(Section):
     cohort: Cohort = Field(Cohort(), title="Cohort")
     tokens: Tokens = Field(Tokens(), title="Tokens")
     text: Text = Field(Text(), title="Text")
+    table: Table = Field(Table(), title="Table")
     split: Split = Field(Split(), title="Split")
     synthetic: Synthetic = Field(Synthetic(), title="Synthetic cohort")
 
@@ -182,11 +219,23 @@ class Data(Section):
 class Model(Section):
     """The classifier and its training; heads, layers and widths are those of the BERT encoder."""
 
-    architecture: Literal["bert", "pretrained", "word_cnn", "char_cnn", "bilstm", "digit_cnn", "object_cnn"] = Field(
+    architecture: Literal[
+        "bert",
+        "pretrained",
+        "word_cnn",
+        "char_cnn",
+        "bilstm",
+        "digit_cnn",
+        "object_cnn",
+        "mlp",
+        "forest",
+        "polynomial",
+    ] = Field(
         "bert",
         title="Architecture",
         description="pretrained: the encoder of data.text.pretrained, fine-tuned. Networks for text: word_cnn, "
-        "char_cnn, bilstm; for images: digit_cnn, object_cnn.",
+        "char_cnn, bilstm; for images: digit_cnn, object_cnn; for tables: mlp (classes), forest (a number), polynomial "
+        "(a known function, nothing is trained).",
     )
     heads: Count = Field(6, title="Attention heads")
     layers: Count = Field(3, title="Hidden layers")
@@ -205,6 +254,11 @@ class Model(Section):
     augment: Literal["none", "shift", "shift_flip"] = Field(
         "none", title="Augmentation", description="Of training images: shifts by up to two pixels, and mirroring."
     )
+    trees: Count = Field(100, title="Trees", description="Of a forest.")
+    features_a_split: float = Field(
+        1.0, gt=0, le=1, title="Features a split", description="Share of them that a split of a forest chooses among."
+    )
+    smallest_leaf: Count = Field(1, title="Smallest leaf", description="Training rows in a leaf of a forest.")
     class_weights: Literal["balanced", "none"] = Field(
         "balanced", title="Class weights", description="balanced weighs the loss by inverse class frequency."
     )
@@ -280,6 +334,11 @@ class Explain(Section):
         None,
         title="Evaluations a player",
         description="Every method with a budget gets this many times a sample's players; None: its own budget.",
+    )
+    background: Count | None = Field(
+        None,
+        title="Background rows",
+        description="Tables: an absent feature is averaged over so many training rows; None: all.",
     )
     batch_tokens: Count | None = Field(None, title="Tokens a forward pass", description="None suits the device.")
     together: int = Field(

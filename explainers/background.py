@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from explainers.game import FUNCTION_BATCH_TOKENS, Game
 from explainers.lazy import Lazy
 
@@ -57,6 +59,10 @@ class BackgroundGame(Game):
         """Return the coalitions themselves."""
         return kept
 
+    def lengths(self, inputs: torch.Tensor) -> np.ndarray:
+        """Return the features of all the rows that ``f`` is given for each coalition: what ``spent_tokens`` counts."""
+        return np.full(len(inputs), self.n * len(self.background))
+
     def forward(self, sample: int, inputs: torch.Tensor) -> torch.Tensor:
         """Return the mean output of each coalition (rows, 1)."""
         rows = max(1, self.batch_tokens // max(1, self.n))
@@ -74,7 +80,11 @@ class BackgroundGame(Game):
         rows = torch.where(kept[:, None], self.x[sample], background[None])
         count = len(kept) * len(background)
         with torch.no_grad():
-            outputs = self.f(rows.reshape(count, self.n))
+            outputs = self.output(sample, rows.reshape(count, self.n))
         if tuple(outputs.shape) != (count,):
             raise ValueError(f"f returned shape {tuple(outputs.shape)} for {count} rows; it must return ({count},)")
         return outputs.detach().to(torch.float64).reshape(len(kept), len(background))
+
+    def output(self, sample: int, rows: torch.Tensor) -> torch.Tensor:
+        """Return what is averaged (rows,) from features (rows, n)."""
+        return self.f(rows)

@@ -13,8 +13,10 @@ import torch
 
 from conf.schema import Explain, Method
 from explainers import ClassifierGame, Explainer, Explanation, get_explainer
+from explainers.features import FeatureGame
 from explainers.logits import LogitGame
 from explainers.together import explain_together
+from tasks.sets import read_sets, set_arrays
 from tasks.shards import read_sample, run_shards
 from tasks.store import write_json
 from tasks.subject import Subject, player_counts
@@ -98,7 +100,7 @@ class SideBySide:
         return range(first, min(first + explain.together, shard + explain.shard_size, len(self.subject.rows)))
 
 
-def audited(explanation: Explanation, game: LogitGame) -> Explanation:
+def audited(explanation: Explanation, game: LogitGame | FeatureGame) -> Explanation:
     """Return one sample's explanation with what its game knows in the audit.
 
     ``inert_value`` is the largest magnitude of value given to a player whose ablation changes nothing: it should get 0
@@ -165,6 +167,8 @@ def as_arrays(explanation: Explanation, target: int) -> dict[str, torch.Tensor]:
         column = getattr(explanation, name)
         if column is not None:
             arrays[name] = column[0]
+    if explanation.sets is not None:
+        arrays |= set_arrays(explanation.sets)
     for name, number in explanation.audit[0].items():
         arrays[f"audit.{name}"] = torch.tensor([number], dtype=torch.float64)
     return arrays
@@ -188,6 +192,7 @@ def read_explanation(out: Path, shard_size: int, index: int) -> Explanation:
         value_stderr=part("value_stderr"),
         position_stderr=part("position_stderr"),
         matrix_stderr=part("matrix_stderr"),
+        sets=read_sets(arrays),
     )
 
 

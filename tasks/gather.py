@@ -15,6 +15,7 @@ from tasks.evaluate import read_curves, read_scores
 from tasks.explain import read_explanation, read_target
 from tasks.report import MethodView, SampleView, StudyResults
 from tasks.report.results import TIMING_COLUMNS
+from tasks.sets import named_sets, over_samples
 from tasks.store import read_json
 from tasks.subject import Players, players_of, test_rows, vocabulary_of
 
@@ -94,9 +95,9 @@ def sample_views(study: Study, data: Path, model: Path, methods: list[MethodOutp
                 sample=row["sample"],
                 names=players.names,
                 hours=players.hours,
-                label=int(row["label"]),
+                label=row["label"],
                 probability=probability_of(predictions.loc[row["sample"]], target),
-                target=target,
+                target=target if content.classes else None,
                 attributions={
                     m.label: method_view(read_explanation(m.explain, size, index), index < WITH_MATRIX) for m in methods
                 },
@@ -106,7 +107,9 @@ def sample_views(study: Study, data: Path, model: Path, methods: list[MethodOutp
 
 
 def probability_of(prediction: pd.Series, target: int) -> float:
-    """Return what the model gives ``target``, from one row of predictions.csv."""
+    """Return what the model gives ``target`` (or the number that it predicts), from one row of predictions.csv."""
+    if "prediction" in prediction.index:
+        return float(prediction["prediction"])
     if "probability" in prediction.index:
         positive = float(prediction["probability"])
         return positive if target == 1 else 1 - positive
@@ -122,7 +125,8 @@ def method_view(explanation: Explanation, with_matrix: bool) -> MethodView:
 
     value = array("value")
     assert value is not None
-    return MethodView(value, array("position"), array("matrix") if with_matrix else None)
+    sets = None if explanation.sets is None else explanation.sets.drop(columns="sample")
+    return MethodView(value, array("position"), array("matrix") if with_matrix else None, sets=sets)
 
 
 def attribution_table(study: Study, data: Path, explain: Path) -> pd.DataFrame:
@@ -139,6 +143,29 @@ def attribution_table(study: Study, data: Path, explain: Path) -> pd.DataFrame:
         players = players_of(row, content, vocabulary, study.explain.players)
         frames.append(player_rows(row["sample"], players, explanation))
     return pd.concat(frames, ignore_index=True)
+
+
+def set_tables(study: Study, data: Path, explain: Path) -> dict[str, pd.DataFrame]:
+    """Return a method's tables of sets by file name: ``sets.csv``, one row a set of each explained sample
+    (:func:`tasks.sets.named_sets`), and ``sets_global.csv``, one a set of names (:func:`tasks.sets.over_samples`).
+
+    Without sets there are none.
+    """
+    rows, content = test_rows(data, study.explain.samples), read_content(data)
+    vocabulary = vocabulary_of(data, content)
+    names, tables = [], []
+    for index, row in enumerate(rows):
+        table = read_explanation(explain, study.explain.shard_size, index).sets
+        if table is None:
+            return {}
+        names.append(players_of(row, content, vocabulary, study.explain.players).names)
+        tables.append(table)
+    local = [named_sets(row["sample"], *of) for row, *of in zip(rows, names, tables, strict=True)]
+    features = np.array(rows["features"][:]) if content.kind == "table" else None
+    return {
+        "sets.csv": pd.concat(local, ignore_index=True),
+        "sets_global.csv": over_samples(names, tables, features),
+    }
 
 
 def player_rows(sample: str, players: Players, explanation: Explanation) -> pd.DataFrame:

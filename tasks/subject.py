@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,20 @@ from datasets import Dataset, load_from_disk
 
 from conf.schema import Explain
 from explainers import ClassifierGame, PixelGame
+from explainers.features import MOST_TABLED, FeatureGame, ForestGame, ForestLeaves
 from explainers.logits import LogitGame
 from tasks.content import TOKENS, Content, read_content
 from tasks.train.networks import NETWORKS
+from tasks.train.networks.forest import Forest
 from tasks.train.served import front, load_model
 from tasks.vocabulary import Vocabulary, read_vocabulary
 
-PLAYERS = {"events": ("tokens", "times"), "text": ("tokens", "words", "sentences"), "image": ("tokens",)}
+PLAYERS = {
+    "events": ("tokens", "times"),
+    "text": ("tokens", "words", "sentences"),
+    "image": ("tokens",),
+    "table": ("tokens",),
+}
 
 
 @dataclass(frozen=True)
@@ -44,9 +52,10 @@ class Subject:
     Attributes:
         model: the classifier in ``eval()``.
         content: what the samples are.
-        vocabulary: names and special tokens; None for images.
-        rows: the samples: ``sample`` (its name), ``label``, and tokens or pixels.
+        vocabulary: names and special tokens; None for images and tables.
+        rows: the samples: ``sample`` (its name), ``label``, and tokens, pixels or features.
         explain: output scale, players, removal, batches.
+        background: (m, n) the training rows of a table that absent features are averaged over; None for others.
     """
 
     model: torch.nn.Module
@@ -54,6 +63,7 @@ class Subject:
     vocabulary: Vocabulary | None
     rows: Dataset
     explain: Explain
+    background: torch.Tensor | None = None
 
     @classmethod
     def load(cls, data: Path, model: Path, explain: Explain, device: str) -> Subject:
@@ -65,13 +75,17 @@ class Subject:
         rows = test_rows(data, explain.samples)
         content = read_content(data)
         check_players(rows[0], content, explain)
-        return cls(load_model(model / "model", device), content, vocabulary_of(data, content), rows, explain)
+        network = load_model(model / "model", device)
+        background = background_rows(data, explain, network) if content.kind == "table" else None
+        return cls(network, content, vocabulary_of(data, content), rows, explain, background)
 
-    def game(self, index: int) -> LogitGame:
+    def game(self, index: int) -> LogitGame | FeatureGame:
         """Return the game of one sample; the times of an event's slot are hours since the window's start."""
         row = self.rows[index]
         if self.content.kind == "image":
             return self.pixel_game(row)
+        if self.content.kind == "table":
+            return self.feature_game(row)
         assert self.vocabulary is not None, "token sequences have a vocabulary"
         players = players_of(row, self.content, self.vocabulary, self.explain.players)
         special = front(self.model.config, self.vocabulary.cls)  # type: ignore[arg-type]
@@ -96,6 +110,39 @@ class Subject:
             self.model, pixels, self.content.reference, scale=explain.output, batch_tokens=explain.batch_tokens
         )
 
+    def feature_game(self, row: Mapping[str, Any]) -> FeatureGame:
+        """Return the game of one row of a table."""
+        assert self.background is not None, "a table has a background"
+        features = torch.tensor([row["features"]], dtype=self.background.dtype)
+        explain = self.explain
+        if self.leaves is not None:
+            return ForestGame(self.model, features, self.background, self.leaves, explain.batch_tokens)
+        return FeatureGame(
+            self.model, features, self.background, scale=explain.output, batch_tokens=explain.batch_tokens
+        )
+
+    @cached_property
+    def leaves(self) -> ForestLeaves | None:
+        """Return what the games of a forest with few features share; None for other models."""
+        few = isinstance(self.model, Forest) and len(self.content.features) <= MOST_TABLED
+        return ForestLeaves.of(self.model, self.background) if few and self.background is not None else None
+
+
+def background_rows(data: Path, explain: Explain, model: torch.nn.Module) -> torch.Tensor:
+    """Return the first ``explain.background`` training rows (m, n) in the type of the model's weights.
+
+    Raises:
+        ValueError: the training part has fewer.
+    """
+    train = load_from_disk(str(data / "dataset"))["train"]
+    wanted = explain.background or len(train)
+    if wanted > len(train):
+        raise ValueError(
+            f"explain.background is {wanted} and the training part has {len(train)} rows; give {len(train)} or less"
+        )
+    weight = next(model.parameters())
+    return torch.tensor(train.select(range(wanted))["features"][:], dtype=weight.dtype, device=weight.device)
+
 
 def absent_token(model: torch.nn.Module, vocabulary: Vocabulary) -> int:
     """Return the token that stands for an absent one: [MASK], or for the papers' text networks the zero padding."""
@@ -117,6 +164,8 @@ def players_of(row: Mapping[str, Any], content: Content, vocabulary: Vocabulary 
         players: ``tokens``: each token, or pixel; ``times``: the events of one hour, side by side; ``words`` or
             ``sentences`` of a text.
     """
+    if content.kind == "table":
+        return Players(None, list(content.features))
     if content.kind == "image":
         _, height, width = content.shape
         return Players(
@@ -157,6 +206,8 @@ def player_counts(data: Path, explain: Explain) -> list[int]:
     """
     rows, content = test_rows(data, explain.samples), read_content(data)
     check_players(rows[0], content, explain)
+    if content.kind == "table":
+        return [len(content.features)] * len(rows)
     if content.kind == "image":
         return [content.shape[1] * content.shape[2]] * len(rows)
     if explain.players in ("words", "sentences"):
@@ -175,10 +226,12 @@ def check_players(row: Mapping[str, Any], content: Content, explain: Explain) ->
         raise ValueError(
             "explain.players is 'sentences' and none were found in the texts; set data.text.sentences=true"
         )
-    if content.kind == "image":
+    if content.kind != "table" and explain.background is not None:
+        raise ValueError(f"explain.background is {explain.background}, and {content.kind} data have none; leave it out")
+    if content.kind in ("image", "table"):
         for name, only in (("removal", "mask_token"), ("precision", "full")):
             if getattr(explain, name) != only:
-                raise ValueError(f"explain.{name} is {getattr(explain, name)!r}; of images it is {only!r}")
+                raise ValueError(f"explain.{name} is {getattr(explain, name)!r}; of {content.kind} data it is {only!r}")
 
 
 def test_rows(data: Path, samples: int) -> Dataset:

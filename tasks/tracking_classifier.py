@@ -36,15 +36,19 @@ class Classifier(PythonModel):
     def predict(
         self, context: PythonModelContext, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> pd.DataFrame:
-        """Return the column ``probability`` of class 1, or where there are more classes ``probability_0``, ...
+        """Return the column ``probability`` of class 1, or where there are more classes ``probability_0``, ...; of a
+        table without classes the column ``prediction``.
 
         Args:
             context: is not needed any more.
             model_input: the column ``tokens`` (rows,) of lists of token ids without [CLS], or ``pixels`` (rows,) of
-                lists of channels x height x width bytes.
+                lists of channels x height x width bytes, or ``features`` (rows,) of lists of numbers.
             params: none are known.
         """
-        if self.content["kind"] == "image":
+        if self.content["kind"] == "table":
+            features = np.array([list(row) for row in model_input["features"]], dtype=np.float64)
+            found = self.served.predict_features(self.network, features)
+        elif self.content["kind"] == "image":
             pixels = np.array([list(image) for image in model_input["pixels"]], dtype=np.uint8)
             found = self.served.predict_pixels(self.network, pixels.reshape(-1, *self.content["shape"]))
         else:

@@ -100,6 +100,12 @@ def model_type(model_dir: Path) -> str:
 def signature(content: Content) -> ModelSignature:
     """Return the columns that the model takes and gives."""
     classes = len(content.classes)
+    if content.kind == "table":
+        wanted = "probability" if classes else "prediction"
+        return ModelSignature(
+            inputs=Schema([ColSpec(Array(DataType.double), "features")]),
+            outputs=Schema([ColSpec(DataType.double, wanted)]),
+        )
     columns = ["probability"] if classes == 2 else [f"probability_{place}" for place in range(classes)]
     name = "tokens" if content.kind in TOKENS else "pixels"
     return ModelSignature(
@@ -109,7 +115,9 @@ def signature(content: Content) -> ModelSignature:
 
 
 def example(content: Content) -> pd.DataFrame:
-    """Return one input: a sequence of one token, or a black image."""
+    """Return one input: a sequence of one token, a black image, or a row of zeros."""
+    if content.kind == "table":
+        return pd.DataFrame({"features": [[0.0] * len(content.features)]})
     if content.kind in TOKENS:
         return pd.DataFrame({"tokens": [[EXAMPLE_TOKEN]]})
     return pd.DataFrame({"pixels": [[0] * math.prod(content.shape)]})

@@ -119,25 +119,34 @@ class SetExplainer(Explainer):
 
     def explain_nothing(self) -> SampleExplanation:
         """Return empty importances and an empty table."""
-        return SampleExplanation(value=torch.zeros(0, dtype=torch.float64), sets=empty_set_table())
+        empty = torch.zeros(0, dtype=torch.float64)
+        return SampleExplanation(value=empty, value_stderr=empty, sets=empty_set_table())
 
 
 def told(index: SetIndex, targets: Members, found: Estimates, singles: np.ndarray | None = None) -> SampleExplanation:
-    """Return what was found: the table of ``targets``, and the single players' values (n,).
+    """Return what was found: the table of ``targets``, and the single players' values (n,) with standard errors.
 
-    Without ``singles`` they are taken from the sets of one player, NaN for those that were not asked for.
+    Without ``singles``, exact values of all players, they are taken from the sets of one player, NaN for those that
+    were not asked for.
     """
     sets = [tuple(row) for members in targets.values() for row in members.tolist()]
     value, stderr = (np.concatenate([column[t] for t in targets]) for column in (found.value, found.stderr))
+    errors = np.zeros(index.n)
     if singles is None:
-        singles = np.full(index.n, np.nan)
+        singles, errors = np.full(index.n, np.nan), np.full(index.n, np.nan)
         if 1 in targets:
-            singles[targets[1][:, 0]] = found.value[1]
+            players = targets[1][:, 0]
+            singles[players], errors[players] = found.value[1], found.stderr[1]
     audit = {"empty_value": found.empty, "replicates": float(found.replicates)}
     every = len(sets) == sum(math.comb(index.n, t) for t in range(1, index.order + 1))
     if index.efficient and every and found.full is not None:
         audit["joint_efficiency_gap"] = float(value.sum() - found.full)
-    return SampleExplanation(torch.from_numpy(singles), sets=set_table(sets, value, stderr), audit=audit)
+    return SampleExplanation(
+        torch.from_numpy(singles),
+        value_stderr=torch.from_numpy(errors),
+        sets=set_table(sets, value, stderr),
+        audit=audit,
+    )
 
 
 def in_bytes(count: int) -> str:

@@ -16,7 +16,7 @@ from flows.steps.shared import (
     software,
 )
 from tasks.explain import CLOCK, audit_means, explain_method
-from tasks.gather import attribution_table
+from tasks.gather import attribution_table, set_tables
 from tasks.store import Output, code_digest, digest_of, read_json
 from tasks.subject import Subject
 
@@ -101,5 +101,7 @@ def log_explanation(context: Context, run_id: str, data: Output, output: Output)
         numbers["explain.model_share"] = clock["model_seconds"] / clock["seconds"]
     context.tracker.metrics(run_id, numbers)
     context.tracker.table(run_id, attribution_table(study, data.folder, output.folder), "attributions.csv")
+    for name, table in set_tables(study, data.folder, output.folder).items():
+        context.tracker.table(run_id, table, name)
     context.tracker.dataset(run_id, study.data.dataset, data.digest, "explain")
     context.tracker.set_tags(run_id, {"explain": output.digest})

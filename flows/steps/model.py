@@ -61,7 +61,8 @@ def log_train(context: Context, run_id: str, output: Output) -> None:
     ]
     context.tracker.metric_rows(run_id, rows)
     for name in ("scores.json", "history.csv", "calibration.csv", "calibration.png"):
-        context.tracker.artifact(run_id, output.folder / name)
+        if (output.folder / name).is_file():  # predicted numbers have no calibration
+            context.tracker.artifact(run_id, output.folder / name)
     data = context.store.folder("preprocess", output.upstream("preprocess"))
     context.tracker.dataset(run_id, context.study.data.dataset, data.name, "train")
     uri = log_classifier(run_id, output.folder / "model", data, context.study.name, context.tracker.uri)

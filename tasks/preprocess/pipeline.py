@@ -14,6 +14,8 @@ from tasks.preprocess.event_source import EventSource
 from tasks.preprocess.images import write_images
 from tasks.preprocess.public import ImageSource, TextSource
 from tasks.preprocess.source import get_source
+from tasks.preprocess.table import write_table
+from tasks.preprocess.table_source import TableSource
 from tasks.preprocess.text import write_texts
 
 
@@ -23,7 +25,7 @@ def preprocess(data: Data, seed: int, out: Path, stay_hash: Callable[[str], str]
     Writes ``dataset/`` (parts train, validation, test), ``content.json`` (what a sample is), ``audit.json``,
     ``audit.md``, for token sequences ``vocabulary.json``, and ``truth.json`` where effects are planted. Columns of the
     data set: sample (its name) and label; tokens and, of events, hours since the window's start; of texts, the word
-    (and the sentence) of each token; of images, pixels.
+    (and the sentence) of each token; of images, pixels; of tables, features.
 
     Args:
         data: the data set and what is made of it.
@@ -43,6 +45,8 @@ def preprocess(data: Data, seed: int, out: Path, stay_hash: Callable[[str], str]
         audit = write_texts(source, data, seed, out)
     elif isinstance(source, ImageSource):
         audit = write_images(source, data, seed, out)
+    elif isinstance(source, TableSource):
+        audit = write_table(source, data, seed, out)
     else:
         raise TypeError(f"{type(source).__name__} is of no known kind of data; write how this stage prepares it")
     truth = source.truth()

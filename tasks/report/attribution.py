@@ -65,7 +65,9 @@ def attribution_picture(sample: SampleView, name: str) -> Picture:
 
 
 def headline(sample: SampleView) -> str:
-    """Return a sample's class, label and probability in a few words."""
+    """Return a sample's class, label and probability (or the number that is predicted) in a few words."""
+    if sample.target is None:
+        return f"prediction {sample.probability:.4g}, true value {sample.label:.4g}"
     return f"explained class {sample.target} (probability {sample.probability:.2f}), label {sample.label}"
 
 
@@ -136,9 +138,13 @@ def draw_strips(axes: Axes, strips: dict[str, np.ndarray]) -> None:
     axes.tick_params(which="minor", length=0)
 
 
+def event_labels(sample: SampleView, events: np.ndarray) -> list[str]:
+    """Return each event's name and, where it has one, its hour."""
+    hours = ["" if sample.hours is None else f"   {sample.hours[event]:.1f} h" for event in events]
+    return [f"{shorten(sample.names[event], NAME)}{hour}" for event, hour in zip(events, hours, strict=True)]
+
+
 def name_events(axes: Axes, sample: SampleView, events: np.ndarray) -> None:
     """Write each event's name and hour beside its row, the first on top."""
-    hours = ["" if sample.hours is None else f"   {sample.hours[event]:.1f} h" for event in events]
-    labels = [f"{shorten(sample.names[event], NAME)}{hour}" for event, hour in zip(events, hours, strict=True)]
-    axes.set_yticks(range(len(events)), labels, fontsize=SMALL)
+    axes.set_yticks(range(len(events)), event_labels(sample, events), fontsize=SMALL)
     axes.set_ylim(len(events) - 0.5, -0.5)

@@ -21,11 +21,13 @@ class MethodView:
         value: (n,) value importance, Shapley value, or the method's attribution.
         position: (n,) position importance per slot (the slope of gamma, Eq. 10); None where a method has none.
         matrix: (n, n) gamma (Eq. 8), events x slots, NaN in cells without a draw; None where a method has none.
+        sets: columns ``set`` (tuple of 0-based events), ``value``, ``stderr``; None where a method has none.
     """
 
     value: np.ndarray
     position: np.ndarray | None = None
     matrix: np.ndarray | None = None
+    sets: pd.DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -36,18 +38,18 @@ class SampleView:
         sample: its keyed hash, never an identifier.
         names: n event names.
         hours: (n,) hours since the window's start; None where players have no times.
-        label: the true class.
-        probability: what the model gives ``target`` on the untouched input.
-        target: the explained class.
+        label: the true class, or the true number.
+        probability: what the model gives ``target`` on the untouched input, or the number that it predicts.
+        target: the explained class; None where a number is predicted.
         attributions: one view a method.
     """
 
     sample: str
     names: list[str]
     hours: np.ndarray | None
-    label: int
+    label: float
     probability: float
-    target: int
+    target: int | None
     attributions: dict[str, MethodView]
 
     def __post_init__(self) -> None:

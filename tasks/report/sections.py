@@ -13,6 +13,7 @@ from tasks.report.cost import cost_picture
 from tasks.report.curves import curve_pictures
 from tasks.report.gamma import gamma_picture
 from tasks.report.page import Grid, Section
+from tasks.report.pairs import pairs_section
 from tasks.report.picture import Picture
 from tasks.report.results import SampleView, StudyResults
 from tasks.report.table import Cell, Comparison, coverage
@@ -29,6 +30,7 @@ def sections(results: StudyResults, comparison: Comparison, rows: pd.DataFrame |
     if cost:
         parts.append(Section("Cost", pictures=[cost]))
     parts.append(samples_section(results.samples))
+    parts.append(pairs_section(results))
     parts.append(Section("Model", grids=[model_grid(results.model)]))
     parts.append(Section("Data audit", grids=[words_grid(flat(results.audit), ("Name", "Value"))]))
     parts.append(Section("How it was made", grids=[words_grid(results.made.items(), ("Name", "Value"))]))

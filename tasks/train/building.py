@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
 from transformers.utils import logging
 
-from tasks.content import Content
+from tasks.content import TOKENS, Content
 from tasks.train import bert
 from tasks.train.networks import NETWORKS
 from tasks.train.served import no_progress_bars
@@ -19,15 +19,21 @@ if TYPE_CHECKING:
     from conf.schema import Model
 
 IMAGE_NETWORKS = ("digit_cnn", "object_cnn")
+TABLE_NETWORKS = ("mlp", "forest", "polynomial")
 
 
 def check_fits(model: Model, content: Content) -> None:
     """Raise ValueError where the architecture cannot read this kind of data."""
-    wanted = "image" if model.architecture in IMAGE_NETWORKS else "text or events"
-    if (content.kind == "image") != (wanted == "image"):
+    known = architectures(content)
+    if content.kind in ("image", "table") and model.architecture not in known:
         raise ValueError(
-            f"model.architecture is {model.architecture!r}, which reads {wanted}, and the data are {content.kind}; "
-            f"take one of: {', '.join(architectures(content))}"
+            f"model.architecture is {model.architecture!r}, which cannot read {told(content)}; "
+            f"take {' or '.join(known)}"
+        )
+    if content.kind in TOKENS and model.architecture in (*IMAGE_NETWORKS, *TABLE_NETWORKS):
+        raise ValueError(
+            f"model.architecture is {model.architecture!r}, and the data are {content.kind}; "
+            f"take one of: {', '.join(known)}"
         )
     if (model.architecture == "pretrained") != bool(content.pretrained):
         raise ValueError(
@@ -40,7 +46,18 @@ def architectures(content: Content) -> list[str]:
     """Return the architectures that read this kind of data."""
     if content.kind == "image":
         return list(IMAGE_NETWORKS)
+    if content.kind == "table":
+        return ["mlp"] if content.classes else ["polynomial"] if content.coefficients else ["forest"]
     return ["pretrained"] if content.pretrained else ["bert", "word_cnn", "char_cnn", "bilstm"]
+
+
+def told(content: Content) -> str:
+    """Return what the data are, for people."""
+    if content.kind == "image":
+        return "images"
+    if content.classes:
+        return "a table of classes"
+    return "a table of a known function" if content.coefficients else "a table of numbers to predict"
 
 
 def build(model: Model, content: Content, vocabulary: Vocabulary | None) -> PreTrainedModel:
@@ -64,7 +81,10 @@ def build(model: Model, content: Content, vocabulary: Vocabulary | None) -> PreT
     if vocabulary is not None and model.architecture == "bert":
         return bert.build(model, len(vocabulary.names), vocabulary.pad, content.longest, classes)
     network: Any = NETWORKS[model.architecture]
-    shape = pixels_of(content) if vocabulary is None else sequences_of(content, vocabulary)
+    if content.kind == "table":
+        shape: dict[str, Any] = {"num_features": len(content.features)}
+    else:
+        shape = pixels_of(content) if vocabulary is None else sequences_of(content, vocabulary)
     if hasattr(network.config_class, "dropout"):
         shape["dropout"] = model.dropout
     return network(network.config_class(num_labels=classes, **shape))

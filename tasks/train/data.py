@@ -23,8 +23,8 @@ class Part:
 
     Attributes:
         samples: (r,) their names; of stays, keyed hashes.
-        inputs: (r,) ragged token ids without [CLS]; of images (r, channels, height, width) uint8.
-        labels: (r,) int64, 0 to classes - 1.
+        inputs: (r,) ragged token ids without [CLS]; of images (r, channels, height, width) uint8; of tables (r, n).
+        labels: (r,) int64, 0 to classes - 1, or float64 where a number is predicted.
     """
 
     samples: list[str]
@@ -48,7 +48,9 @@ def read_parts(data_dir: Path, content: Content) -> dict[str, Part]:
             raise ValueError(f"the {name} part of the data set has no samples; enlarge its share in data.split")
     return {
         name: Part(
-            stored[name]["sample"][:], inputs_of(stored[name], content), np.array(stored[name]["label"][:], dtype=int)
+            stored[name]["sample"][:],
+            inputs_of(stored[name], content),
+            np.array(stored[name]["label"][:], dtype=int if content.classes else float),
         )
         for name in PARTS
     }
@@ -58,6 +60,8 @@ def inputs_of(rows: Dataset, content: Content) -> Inputs:
     """Return the model's inputs of ``rows``."""
     if content.kind in TOKENS:
         return rows["tokens"][:]
+    if content.kind == "table":
+        return np.array(rows["features"][:], dtype=np.float64)
     pixels = rows.with_format("numpy", columns=["pixels"])["pixels"][:]
     return np.asarray(pixels, dtype=np.uint8).reshape(len(rows), *content.shape)
 
@@ -68,6 +72,8 @@ def check_parts(parts: Mapping[str, Part], content: Content, vocabulary: Vocabul
     That is: a sequence of more than ``content.longest`` tokens, a token outside the vocabulary, a label that is none of
     the classes, and a training or test part with one class only.
     """
+    if not content.classes:
+        return
     last = len(content.classes) - 1
     for name, part in parts.items():
         if vocabulary is not None:

@@ -16,12 +16,15 @@ from tasks.train.building import check_fits
 from tasks.train.calibration import calibration_curve, calibration_scores, draw_calibration
 from tasks.train.data import Part, check_parts, read_parts
 from tasks.train.scores import Scores, score
-from tasks.train.served import no_progress_bars, predict, predict_pixels, probability_columns
+from tasks.train.served import no_progress_bars, predict, predict_features, predict_pixels, probability_columns
+from tasks.train.tables import made, number_scores
 from tasks.train.training import Epoch, Progress, Setting, Trained, train
 from tasks.vocabulary import read_vocabulary
 
 if TYPE_CHECKING:
     from conf.schema import Model
+
+MADE = ("forest", "polynomial")
 
 
 def fit(
@@ -48,9 +51,9 @@ def fit(
         progress: is called after each epoch with epoch, of, train_loss, validation_loss and validation_auroc.
 
     Returns:
-        Finite numbers: auroc, auprc, accuracy, brier with ``_low`` and ``_high``; calibration_error, and where they
-        exist calibration_slope and calibration_intercept; majority_accuracy and, of two classes, prevalence of the
-        test part;
+        Finite numbers. Of classes: auroc, auprc, accuracy, brier with ``_low`` and ``_high``; calibration_error, and
+        where they exist calibration_slope and calibration_intercept; majority_accuracy and, of two classes, prevalence
+        of the test part. Of predicted numbers: r2, rmse, mae with ``_low`` and ``_high``. Of all:
         train_samples, validation_samples, test_samples; epochs, best_epoch, validation_loss; parameters.
 
     Raises:
@@ -65,26 +68,45 @@ def fit(
     parts = read_parts(data_dir, content)
     check_parts(parts, content, vocabulary)
     setting = Setting(model, content, vocabulary, seed, device)
-    trained = train(parts, setting, progress)
+    trained = set_up(parts, setting) if model.architecture in MADE else train(parts, setting, progress)
     probabilities = {name: predicted_by(trained, part, setting) for name, part in parts.items()}
-    labels, predicted = parts["test"].labels, probabilities["test"]
-    scores = score(labels, predicted, model.bootstrap, seed)
-    labels, predicted = reliability(labels, predicted)
-    scores |= calibration_scores(labels, predicted)
-    scores |= facts(parts, trained)
     out.mkdir(parents=True, exist_ok=True)
+    labels, predicted = parts["test"].labels, probabilities["test"]
+    if content.classes:
+        scores = score(labels, predicted, model.bootstrap, seed) | calibrated(labels, predicted, out)
+    else:
+        scores = number_scores(labels, predicted[:, 0], model.bootstrap, seed)
+    scores |= facts(parts, trained)
     with no_progress_bars():
         trained.network.save_pretrained(out / "model")
     write_tables(out, parts, probabilities, trained.history)
-    curve = calibration_curve(labels, predicted)
-    curve.to_csv(out / "calibration.csv", index=False)
-    draw_calibration(curve, out / "calibration.png")
     (out / "scores.json").write_text(json.dumps(scores, indent=2, sort_keys=True, allow_nan=False) + "\n")
     return scores
 
 
+def set_up(parts: dict[str, Part], setting: Setting) -> Trained:
+    """Return a model that no gradient trains; its only record holds mean squared errors."""
+    network = made(setting.model, setting.content, parts["train"], setting.seed).to(setting.device)
+    losses = {
+        name: float(((predict_features(network, np.asarray(part.inputs))[:, 0] - part.labels) ** 2).mean())
+        for name, part in parts.items()
+    }
+    return Trained(network, [Epoch(1, losses["train"], losses["validation"], None)])
+
+
+def calibrated(labels: np.ndarray, probabilities: np.ndarray, out: Path) -> Scores:
+    """Return the calibration's scores, and write its curve and figure."""
+    labels, predicted = reliability(labels, probabilities)
+    curve = calibration_curve(labels, predicted)
+    curve.to_csv(out / "calibration.csv", index=False)
+    draw_calibration(curve, out / "calibration.png")
+    return calibration_scores(labels, predicted)
+
+
 def predicted_by(trained: Trained, part: Part, setting: Setting) -> np.ndarray:
     """Return the probability of each class (r, classes) for one part."""
+    if setting.content.kind == "table":
+        return predict_features(trained.network, np.asarray(part.inputs))
     if setting.vocabulary is None:
         return predict_pixels(trained.network, np.asarray(part.inputs))
     return predict(trained.network, list(part.inputs), setting.vocabulary.cls, setting.vocabulary.pad)
@@ -110,17 +132,23 @@ def check_device(device: str) -> None:
 
 def facts(parts: dict[str, Part], trained: Trained) -> Scores:
     """Return the counts that put the scores in context."""
-    shares = np.bincount(parts["test"].labels) / len(parts["test"].labels)
     best = min(trained.history, key=lambda epoch: epoch.validation_loss)
     return {
-        **({"prevalence": float(shares[1])} if len(shares) == 2 else {}),
-        "majority_accuracy": float(shares.max()),
+        **shares(parts["test"].labels),
         **{f"{name}_samples": float(len(part.labels)) for name, part in parts.items()},
         "epochs": float(len(trained.history)),
         "best_epoch": float(best.epoch),
         "validation_loss": best.validation_loss,
         "parameters": float(trained.network.num_parameters()),
     }
+
+
+def shares(labels: np.ndarray) -> Scores:
+    """Return what guessing the commonest class would score, and of two classes the share of class 1."""
+    if not np.issubdtype(labels.dtype, np.integer):
+        return {}
+    found = np.bincount(labels) / len(labels)
+    return {"majority_accuracy": float(found.max())} | ({"prevalence": float(found[1])} if len(found) == 2 else {})
 
 
 def write_tables(out: Path, parts: dict[str, Part], probabilities: dict[str, np.ndarray], history: list[Epoch]) -> None:

@@ -107,6 +107,28 @@ def predict_pixels(model: PreTrainedModel, pixels: np.ndarray, batch: int = 256)
     return probabilities
 
 
+def predict_features(model: PreTrainedModel, features: np.ndarray, batch: int = 4096) -> np.ndarray:
+    """Return the probability of each class (rows, classes), or the number (rows, 1) that is predicted; float64.
+
+    Args:
+        model: in ``eval()``: ``features`` in, ``logits`` out; one output is a number.
+        features: (rows, n) float64.
+        batch: rows a forward pass.
+
+    Raises:
+        ValueError: the model is in training mode.
+    """
+    check_evaluating(model)
+    parameter = next(model.parameters())
+    found = []
+    with torch.inference_mode():
+        for start in range(0, len(features), batch):
+            values = torch.from_numpy(features[start : start + batch]).to(parameter.device, parameter.dtype)
+            logits = model(features=values).logits.double()
+            found.append((logits if logits.shape[1] == 1 else torch.softmax(logits, dim=1)).cpu().numpy())
+    return np.concatenate(found)
+
+
 def check_evaluating(model: PreTrainedModel) -> None:
     """Raise ValueError where the model is in training mode."""
     if model.training:
@@ -114,7 +136,12 @@ def check_evaluating(model: PreTrainedModel) -> None:
 
 
 def probability_columns(probabilities: np.ndarray) -> dict[str, np.ndarray]:
-    """Return probabilities (rows, classes) as named columns: of two classes that of class 1, of more each class's."""
+    """Return probabilities (rows, classes) as named columns: of two classes that of class 1, of more each class's.
+
+    One column is a number that is predicted.
+    """
+    if probabilities.shape[1] == 1:
+        return {"prediction": probabilities[:, 0]}
     if probabilities.shape[1] == 2:
         return {"probability": probabilities[:, 1]}
     return {f"probability_{place}": column for place, column in enumerate(probabilities.T)}

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tasks.vocabulary import Vocabulary
 
 Progress = Callable[[dict[str, Any]], None]
+INPUTS = {"events": "input_ids", "text": "input_ids", "image": "pixel_values", "table": "features"}
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ def train(parts: dict[str, Part], setting: Setting, progress: Progress | None) -
         trainer = Trainer(
             model=network,
             args=arguments(setting, Path(folder), number),
-            train_dataset=rows(parts["train"], setting.vocabulary is not None),
-            eval_dataset=rows(parts["validation"], setting.vocabulary is not None),
+            train_dataset=rows(parts["train"], INPUTS[setting.content.kind]),
+            eval_dataset=rows(parts["validation"], INPUTS[setting.content.kind]),
             data_collator=collator(setting, network),
             compute_loss_func=WeightedLoss(
                 class_weights(parts["train"].labels, model.class_weights, len(setting.content.classes))
@@ -151,14 +152,15 @@ def arguments(setting: Setting, folder: Path, seed: int) -> TrainingArguments:
     return made
 
 
-def rows(part: Part, sequences: bool) -> list[dict[str, Any]]:
+def rows(part: Part, name: str) -> list[dict[str, Any]]:
     """Return the Trainer's data set: one mapping a sample; the sampler groups by the length of ``input_ids``."""
-    name = "input_ids" if sequences else "pixel_values"
     return [{name: row, "labels": int(label)} for row, label in zip(part.inputs, part.labels, strict=True)]
 
 
-def collator(setting: Setting, network: PreTrainedModel) -> Collator | PixelCollator:
+def collator(setting: Setting, network: PreTrainedModel) -> Collator | PixelCollator | FeatureCollator:
     """Return what makes a batch of the training rows."""
+    if setting.content.kind == "table":
+        return FeatureCollator()
     if setting.vocabulary is None:
         return PixelCollator(network, setting.model.augment)
     return Collator(front(network.config, setting.vocabulary.cls), setting.vocabulary.pad)
@@ -176,6 +178,16 @@ class Collator:
         tokens, mask = pad_rows([row["input_ids"] for row in batch], self.special, self.pad)
         labels = torch.tensor([row["labels"] for row in batch])
         return {"input_ids": tokens, "attention_mask": mask, "labels": labels}
+
+
+@dataclass(frozen=True)
+class FeatureCollator:
+    """Stack rows of a table."""
+
+    def __call__(self, batch: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        """Return features (rows, n) float32, and labels (rows,)."""
+        features = torch.from_numpy(np.stack([row["features"] for row in batch])).float()
+        return {"features": features, "labels": torch.tensor([row["labels"] for row in batch])}
 
 
 @dataclass(frozen=True)

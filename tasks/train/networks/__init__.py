@@ -13,8 +13,10 @@ from transformers import PreTrainedModel
 from tasks.train.networks.bilstm import BiLstm
 from tasks.train.networks.char_cnn import CharCnn
 from tasks.train.networks.digit_cnn import DigitCnn
+from tasks.train.networks.forest import Forest
 from tasks.train.networks.mlp import Mlp
 from tasks.train.networks.object_cnn import ObjectCnn
+from tasks.train.networks.polynomial import Polynomial
 from tasks.train.networks.word_cnn import WordCnn
 from tasks.train.served import register
 
@@ -27,6 +29,8 @@ NETWORKS: dict[str, type[PreTrainedModel]] = {
     "digit_cnn": DigitCnn,
     "object_cnn": ObjectCnn,
     "mlp": Mlp,
+    "forest": Forest,
+    "polynomial": Polynomial,
 }
 
 
