@@ -95,6 +95,26 @@ def test_attribution_table_has_keyed_hashes_only(storage, first, tmp_path):
     assert table["sample"].astype(str).str.fullmatch("[0-9a-f]{16}").all()
 
 
+def test_sets_are_logged_beside_the_attributions_by_hash_and_name(storage, first, tmp_path):
+    method = {"method": "joint_shapley", "top_pairs": 3, "budget": 120}
+    (run_id,) = stages.explain(tiny_study(storage, explainers=[method]))
+    client = tracker(storage).client
+    local = pd.read_csv(client.download_artifacts(run_id, "sets.csv", str(tmp_path)), dtype=str)
+    assert list(local.columns) == ["sample", "set", "slots", "value", "stderr"]
+    assert local["sample"].str.fullmatch("[0-9a-f]{16}").all()
+    attributions = pd.read_csv(client.download_artifacts(run_id, "attributions.csv", str(tmp_path)), dtype=str)
+    names = attributions.set_index(["sample", "slot"])["code"]
+    for row in local.to_dict("records"):
+        assert row["set"] == " & ".join(names[row["sample"], slot] for slot in row["slots"].split())
+    pairs = local[local["slots"].str.contains(" ")]
+    assert (pairs.groupby("sample").size() == 3).all() and pairs["sample"].nunique() == TINY["explain"]["samples"]
+    whole = pd.read_csv(client.download_artifacts(run_id, "sets_global.csv", str(tmp_path)))
+    assert list(whole.columns) == ["set", "mean_absolute", "mean", "samples", "present"]
+    assert (whole["samples"] <= whole["present"]).all() and (
+        whole["mean"].abs() <= whole["mean_absolute"] + 1e-12
+    ).all()
+
+
 def test_registered_model_is_there(storage, first):
     there = tracker(storage)
     train = there.find(stage="train")
