@@ -395,6 +395,20 @@ class Timing(Section):
     samples: Count = Field(5, title="Timed samples", description="Each timed alone, after a warm-up.")
 
 
+class Report(Section):
+    """What the report shows of single samples."""
+
+    samples: int = Field(
+        10, ge=0, title="Samples in detail", description="The first ones: with gamma, and tokens that can be moved."
+    )
+    moved_tokens: int = Field(
+        10,
+        ge=0,
+        title="Tokens that can be moved",
+        description="Of each sample in detail; a token takes as many evaluations as the sample has slots.",
+    )
+
+
 class Study(Section):
     """One study: data, model, explainers, metrics."""
 
@@ -415,6 +429,7 @@ class Study(Section):
     explain: Explain = Field(Explain(), title="Explain")
     evaluate: Evaluate = Field(Evaluate(), title="Evaluate")
     timing: Timing = Field(Timing(), title="Timing")
+    report: Report = Field(Report(), title="Report")
 
     @model_validator(mode="after")
     def _labels_differ(self) -> Self:

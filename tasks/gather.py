@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,11 @@ from tasks.content import read_content
 from tasks.evaluate import read_curves, read_scores
 from tasks.explain import read_explanation, read_target
 from tasks.report import MethodView, SampleView, StudyResults
+from tasks.report.attribution import main_method, strongest
 from tasks.report.results import TIMING_COLUMNS
 from tasks.sets import named_sets, over_samples
 from tasks.store import read_json
 from tasks.subject import Players, players_of, test_rows, vocabulary_of
-
-WITH_MATRIX = 10  # samples whose gamma matrix goes into the report: n^2 numbers each
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,10 @@ def gather(study: Study, data: Path, model: Path, methods: list[MethodOutputs], 
         samples=sample_views(study, data, model, methods),
         truth=read_json(truth) if truth.is_file() and events else None,
         made=made | evaluate_facts(study.evaluate),
+        seed=study.seed,
+        output=study.explain.output,
+        calibration=pd.read_csv(model / "calibration.csv"),
+        history=pd.read_csv(model / "history.csv"),
     )
 
 
@@ -99,7 +103,8 @@ def sample_views(study: Study, data: Path, model: Path, methods: list[MethodOutp
                 probability=probability_of(predictions.loc[row["sample"]], target),
                 target=target if content.classes else None,
                 attributions={
-                    m.label: method_view(read_explanation(m.explain, size, index), index < WITH_MATRIX) for m in methods
+                    m.label: method_view(read_explanation(m.explain, size, index), index < study.report.samples)
+                    for m in methods
                 },
             )
         )
@@ -126,7 +131,30 @@ def method_view(explanation: Explanation, with_matrix: bool) -> MethodView:
     value = array("value")
     assert value is not None
     sets = None if explanation.sets is None else explanation.sets.drop(columns="sample")
-    return MethodView(value, array("position"), array("matrix") if with_matrix else None, sets=sets)
+    return MethodView(value, array("position"), array("matrix") if with_matrix else None, sets)
+
+
+def moving(study: Study, results: StudyResults) -> dict[int, list[int]]:
+    """Return, by a sample's index, the players that the report moves through it: those of the largest |VI| or |PI|.
+
+    They are the main method's, of the first ``report.samples`` samples; an image has none.
+    """
+    found = {}
+    for index, sample in enumerate(results.samples[: study.report.samples]):
+        if len(sample.names) > 1 and sample.image is None and sample.attributions and study.report.moved_tokens:
+            view = sample.attributions[main_method(sample.attributions)]
+            found[index] = strongest(view, study.report.moved_tokens).tolist()
+    return found
+
+
+def with_moves(
+    results: StudyResults, players: Mapping[int, list[int]], outputs: Mapping[int, np.ndarray]
+) -> StudyResults:
+    """Return the results with the moved outputs (players, n) of each sample in ``outputs``."""
+    samples = list(results.samples)
+    for index, rows in outputs.items():
+        samples[index] = replace(samples[index], moved=dict(zip(players[index], rows, strict=True)))
+    return replace(results, samples=samples)
 
 
 def attribution_table(study: Study, data: Path, explain: Path) -> pd.DataFrame:

@@ -2,6 +2,6 @@
 
 from tasks.report.results import MethodView, SampleView, StudyResults
 from tasks.report.table import console_table, summary
-from tasks.report.write import write_report
+from tasks.report.write import write_report, write_sample
 
-__all__ = ["MethodView", "SampleView", "StudyResults", "console_table", "summary", "write_report"]
+__all__ = ["MethodView", "SampleView", "StudyResults", "console_table", "summary", "write_report", "write_sample"]

@@ -31,20 +31,20 @@ def main_method(attributions: dict[str, MethodView]) -> str:
     raise ValueError("a sample without attributions cannot be drawn; explain it with at least one method")
 
 
-def shown_events(view: MethodView) -> np.ndarray:
-    """Return the places, in time order, of the events that fit: those with the largest share of VI or PI."""
+def strongest(view: MethodView, count: int = SHOWN_EVENTS) -> np.ndarray:
+    """Return the places, in time order, of the ``count`` events with the largest share of VI or PI."""
     strength = np.zeros(len(view.value))
     for part in (view.value, view.position):
         if part is not None and np.nanmax(np.abs(part), initial=0.0) > 0:
             strength = np.fmax(strength, np.abs(part) / np.nanmax(np.abs(part)))
-    return np.sort(np.argsort(-strength, kind="stable")[:SHOWN_EVENTS])
+    return np.sort(np.argsort(-strength, kind="stable")[:count])
 
 
 def attribution_picture(sample: SampleView, name: str) -> Picture:
     """Return VI and PI of the main method as bars, and every method's attribution as one column of colours."""
     method = main_method(sample.attributions)
     view = sample.attributions[method]
-    events = shown_events(view)
+    events = strongest(view)
     if view.position is None:
         bars = {"Attribution": view.value}
     else:
@@ -145,6 +145,6 @@ def event_labels(sample: SampleView, events: np.ndarray) -> list[str]:
 
 
 def name_events(axes: Axes, sample: SampleView, events: np.ndarray) -> None:
-    """Write each event's name and hour beside its row, the first on top."""
+    """Write each event's name and, where it has one, its hour beside its row, the first on top."""
     axes.set_yticks(range(len(events)), event_labels(sample, events), fontsize=SMALL)
     axes.set_ylim(len(events) - 0.5, -0.5)

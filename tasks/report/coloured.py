@@ -23,7 +23,9 @@ SHOWN_WORDS = 400
 LONGEST_WORD = 40
 MISSING_COLOR = "#dddddd"
 WIDTH, MARGIN, LINE, GAP = 7.5, 0.15, 0.215, 0.065  # inches
-HOW_TO_READ = "Red speaks for the explained class, blue (underlined) against it; each method by its largest magnitude."
+HOW_TO_READ = (
+    "Orange speaks for the explained class, purple (underlined) against it; each method by its largest magnitude."
+)
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -142,7 +144,7 @@ def scaled(numbers: np.ndarray) -> np.ndarray:
 
 
 def background(share: float) -> str:
-    """Return the colour of a number between -1 and 1: blue, over white, to red; grey for NaN."""
+    """Return the colour of a number between -1 and 1: purple, over white, to orange; grey for NaN."""
     return MISSING_COLOR if np.isnan(share) else to_hex(mpl.colormaps[DIVERGING](0.5 + share / 2))
 
 

@@ -42,7 +42,7 @@ def curve_picture(metric: str, curves: pd.DataFrame, comparison: Comparison) -> 
         curve = curves[curves["method"] == method].sort_values("percent")
         if len(curve):
             draw_curve(axes, curve, style[method], f"{number(score)}  {shorten(method, 28)}")
-    axes.set_xlabel(SHARE.get(metric.partition("_")[0], "Events (%)"), fontsize=NORMAL)
+    axes.set_xlabel(x_label(metric), fontsize=NORMAL)
     axes.set_ylabel("Mean over samples", fontsize=NORMAL)
     axes.set_title(f"{title(metric)} {arrow(metric)}", fontsize=NORMAL + 1, loc="left")
     axes.set_xlim(-1, 101)
@@ -64,6 +64,11 @@ def curve_picture(metric: str, curves: pd.DataFrame, comparison: Comparison) -> 
     )
     caption = f"{title(metric)} {arrow(metric)}. {meaning(metric)} Band: one standard error over samples."
     return Picture(f"curve_{metric}", title(metric), alt, caption, figure)
+
+
+def x_label(metric: str) -> str:
+    """Return what a metric's curve runs over."""
+    return SHARE.get(metric.partition("_")[0], "Events (%)")
 
 
 def by_score(metric: str, comparison: Comparison) -> list[tuple[str, float]]:

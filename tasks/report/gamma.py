@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.colors import Normalize
 from matplotlib.ticker import MaxNLocator
 
-from tasks.report.attribution import ROW, headline, name_events, shown_events
+from tasks.report.attribution import ROW, headline, name_events, strongest
 from tasks.report.picture import DIVERGING, NORMAL, SMALL, Picture, new_figure
 from tasks.report.results import SampleView
 from tasks.report.text import shorten
@@ -16,7 +16,7 @@ def gamma_picture(sample: SampleView, method: str, name: str) -> Picture:
     """Return one method's gamma of one sample as a heat map, events down, slots across; NaN is grey."""
     view = sample.attributions[method]
     assert view.matrix is not None
-    events = shown_events(view)
+    events = strongest(view)
     slots = len(sample.names)
     figure = new_figure(min(9.5, 4.0 + 0.13 * slots), 1.2 + ROW * len(events))
     axes = figure.subplots()

@@ -58,8 +58,8 @@ def image_picture(
     figure.suptitle(shorten(heading, 100), fontsize=NORMAL + 1, x=0.01, ha="left")
     part = f"{number(100 * share, 1).removesuffix('.0')}% of the pixels"
     caption = (
-        f"Above: the image, and the same with the {part} of the largest attribution masked. Below: red speaks for "
-        "the explained class, blue against it; each method by its largest magnitude."
+        f"Above: the image, and the same with the {part} of the largest attribution masked. Below: orange speaks "
+        "for the explained class, purple against it; each method by its largest magnitude."
     )
     alt = f"An image of {rows} by {columns} pixels, masked and overlaid by {', '.join(numbers)}."
     return Picture(name, heading, alt, caption, figure)

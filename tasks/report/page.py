@@ -3,87 +3,20 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from tasks.report.embed import script_json
 from tasks.report.picture import Picture
 from tasks.report.table import Cell
 from tasks.report.text import escape_markdown
 
-STYLE = """
-:root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; color: #1a1a1a; background: #fff;
-  max-width: 76rem; margin: 2rem auto; padding: 0 1.25rem; }
-h1 { font-size: 1.7rem; margin: 0; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; border-bottom: 1px solid #ccc; }
-p { max-width: 52rem; margin: .5rem 0; }
-.lead { color: #555; margin-top: .2rem; }
-nav { margin: .8rem 0; } nav a { margin-right: 1rem; color: #0a4f8f; }
-.scroll { overflow-x: auto; margin: .6rem 0; }
-table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: #555; padding-bottom: .3rem; }
-th, td { padding: .25rem .6rem; text-align: right; vertical-align: top; border-bottom: 1px solid #e4e4e4; }
-th { vertical-align: bottom; border-bottom: 1px solid #888; }
-th:first-child, td:first-child { text-align: left; }
-.words td, .words th { text-align: left; overflow-wrap: anywhere; } .words td:first-child { white-space: nowrap; }
-tbody tr:hover { background: #f5f7fa; }
-.note { color: #666; white-space: nowrap; } .stacked .note { display: block; font-size: .78rem; }
-figure { margin: 1.2rem 0; break-inside: avoid; } figure img { max-width: 100%; height: auto; }
-figcaption { max-width: 52rem; color: #444; font-size: .88rem; }
-details { margin: .5rem 0; } summary { cursor: pointer; color: #0a4f8f; }
-@media print {
-  @page { size: A4 landscape; margin: 11mm; }
-  body { font-size: 9.5pt; max-width: none; margin: 0; padding: 0; }
-  nav { display: none; } .scroll { overflow: visible; } h2 { break-after: avoid; } tr { break-inside: avoid; }
-  table { font-size: 7.5pt; } th, td { padding: 1.5pt 4pt; } figure img { max-height: 165mm; }
-}
-"""
-
-TEMPLATE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{ title }}</title>
-<style>{{ style|safe }}</style>
-</head>
-<body>
-{%- macro table(grid) %}
-<div class="scroll"><table class="{{ 'words' if grid.words else 'stacked' }}">
-{%- if grid.caption %}<caption>{{ grid.caption }}</caption>{% endif %}
-<thead><tr>{% for head in grid.header %}<th scope="col">{{ head }}</th>{% endfor %}</tr></thead>
-<tbody>
-{%- for row in grid.rows %}
-<tr>{% for cell in row %}<td>
-{%- if cell.bold %}<strong>{{ cell.text }}</strong>{% else %}{{ cell.text }}{% endif -%}
-{%- if cell.note %} <span class="note">({{ cell.note }})</span>{% endif -%}
-</td>{% endfor %}</tr>
-{%- endfor %}
-</tbody></table></div>
-{%- endmacro %}
-<h1>{{ title }}</h1>
-<p class="lead">{{ lead }}</p>
-<nav aria-label="Sections">{% for section in sections %}<a href="#section-{{ loop.index }}">{{ section.title }}</a>
-{% endfor %}</nav>
-<main>
-{%- for section in sections %}
-<section id="section-{{ loop.index }}">
-<h2>{{ section.title }}</h2>
-{%- for words in section.words %}<p>{{ words }}</p>{% endfor %}
-{%- for grid in section.grids if not grid.folded %}{{ table(grid) }}{% endfor %}
-{%- for picture in section.pictures %}
-<figure><img src="{{ inline(picture.name) }}" alt="{{ picture.alt }}">
-<figcaption>{{ picture.caption }}</figcaption></figure>
-{%- endfor %}
-{%- for grid in section.grids if grid.folded %}
-<details><summary>{{ grid.folded }}</summary>{{ table(grid) }}</details>{% endfor %}
-</section>
-{%- endfor %}
-</main>
-</body>
-</html>
-"""
+ASSETS = Path(__file__).parent / "assets"
+SCRIPTS = ("tools.js", "charts.js", "study.js", "moving.js", "sample.js", "start.js")
 
 
 @dataclass(frozen=True)
@@ -107,12 +40,16 @@ class Grid:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the document: words, then tables and figures."""
+    """A part of the document: words, then tables and figures.
+
+    ``chart`` names what ``assets/start.js`` draws on the page in place of the pictures.
+    """
 
     title: str
     words: Sequence[str] = ()
     grids: Sequence[Grid] = ()
     pictures: Sequence[Picture] = field(default=())
+    chart: str = ""
 
 
 def markdown_grid(grid: Grid) -> str:
@@ -151,18 +88,43 @@ def markdown(title: str, lead: str, sections: Sequence[Section]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def html(title: str, lead: str, sections: Sequence[Section], inline: Callable[[str], str]) -> str:
+@dataclass(frozen=True)
+class Embedded:
+    """What the scripts of a page read: the study, and each sample in a script element of its own."""
+
+    study: Mapping[str, Any]
+    samples: Sequence[Mapping[str, Any]]
+
+
+def html(
+    title: str, lead: str, sections: Sequence[Section], embedded: Embedded, inline: Callable[[str], str] = str
+) -> str:
     """Return the document as one HTML file that needs nothing else; all text is escaped.
 
     Args:
         title: its heading.
         lead: the line below.
         sections: its parts.
+        embedded: what its charts are drawn from.
         inline: returns a figure's data URI by its name.
     """
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    template = environment.from_string(TEMPLATE)
-    return template.render(title=title, lead=lead, sections=sections, style=STYLE, inline=inline)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, loader=FileSystemLoader(ASSETS))
+    return environment.get_template("page.html.jinja").render(
+        title=title,
+        lead=lead,
+        sections=sections,
+        style=(ASSETS / "page.css").read_text(encoding="utf-8"),
+        script=script(),
+        study=script_json(embedded.study),
+        samples=[script_json(sample) for sample in embedded.samples],
+        inline=inline,
+    )
+
+
+def script() -> str:
+    """Return the page's scripts as one, in a scope of its own."""
+    parts = [(ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS]
+    return '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
 
 
 def data_uri(png: bytes) -> str:

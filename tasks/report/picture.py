@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
 MARKERS = "osD^vP*X<>hp"
-POSITIVE, NEGATIVE, DIVERGING = "#B2182B", "#2166AC", "RdBu_r"
+POSITIVE, NEGATIVE, DIVERGING = "#B35806", "#542788", "PuOr_r"  # orange and purple, whatever kind of cones one has
 SMALL, NORMAL = 7.0, 8.5
 DPI = 150
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ SCORE_COLUMNS = ("method", "metric", "sample", "score")
 CURVE_COLUMNS = ("method", "metric", "percent", "mean", "stderr", "samples")
 COST_COLUMNS = ("seconds", "evaluations", "peak_memory_mb")
 TIMING_COLUMNS = ("method", "sample", *COST_COLUMNS)
+SET_COLUMNS = ("set", "value", "stderr")
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ class MethodView:
         value: (n,) value importance, Shapley value, or the method's attribution.
         position: (n,) position importance per slot (the slope of gamma, Eq. 10); None where a method has none.
         matrix: (n, n) gamma (Eq. 8), events x slots, NaN in cells without a draw; None where a method has none.
-        sets: columns ``set`` (tuple of 0-based events), ``value``, ``stderr``; None where a method has none.
+        sets: columns set (tuple of 0-based events), value, stderr (NaN where it is unknown); None where a method
+            values no sets.
     """
 
     value: np.ndarray
@@ -32,16 +35,20 @@ class MethodView:
 
 @dataclass(frozen=True)
 class SampleView:
-    """One explained sample with n events, in time order.
+    """One explained sample with n events, in time order; or with n words of a text, or n pixels of an image.
 
     Attributes:
         sample: its keyed hash, never an identifier.
-        names: n event names.
-        hours: (n,) hours since the window's start; None where players have no times.
+        names: n event names, words or sentences.
+        hours: (n,) hours since the window's start; None where players have no times, as the words of a text.
         label: the true class, or the true number.
         probability: what the model gives ``target`` on the untouched input, or the number that it predicts.
         target: the explained class; None where a number is predicted.
         attributions: one view a method.
+        image: (rows, columns) or (rows, columns, 3) numbers from 0 to 1, whose rows * columns pixels are the players;
+            None where the sample is no image.
+        moved: by event (0-based), (n,) the explained output with this event in each slot, the others in their order;
+            empty where the model was not asked.
     """
 
     sample: str
@@ -51,12 +58,24 @@ class SampleView:
     probability: float
     target: int | None
     attributions: dict[str, MethodView]
+    image: np.ndarray | None = None
+    moved: Mapping[int, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.names)
         if self.hours is not None and len(self.hours) != n:
             raise ValueError(f"sample {self.sample} has {n} event names and {len(self.hours)} hours; give one each")
+        if self.image is not None and self.image.shape[0] * self.image.shape[1] != n:
+            raise ValueError(f"sample {self.sample} has {n} players and an image of shape {self.image.shape}")
+        for event, outputs in self.moved.items():
+            if not 0 <= event < n or np.shape(outputs) != (n,):
+                raise ValueError(
+                    f"sample {self.sample}: outputs of shape {np.shape(outputs)} for event {event} moved; "
+                    f"its {n} events need ({n},), for an event from 0 to {n - 1}"
+                )
         for method, view in self.attributions.items():
+            if view.sets is not None:
+                check_columns(f"sample {self.sample}: sets of {method}", view.sets, SET_COLUMNS)
             wanted = {"value": (n,), "position": (n,), "matrix": (n, n)}
             for part, shape in wanted.items():
                 array = getattr(view, part)
@@ -84,6 +103,10 @@ class StudyResults:
         truth: the planted effects, ``{"codes": {code: {"kind", "value", "position"}}}``, on the logit of class 1;
             None for real data.
         made: how this was made, by name: git commit, versions, seeds, digests, device, output scale, ...
+        seed: of the draws behind intervals and p-values.
+        output: the scale that is explained: probability, log_probability or logit.
+        calibration: columns from, to, stays, predicted, observed, observed_low, observed_high; may have no row.
+        history: columns epoch, train_loss, validation_loss, validation_auroc; may have no row.
     """
 
     name: str
@@ -97,6 +120,10 @@ class StudyResults:
     samples: list[SampleView]
     truth: dict | None
     made: dict[str, str]
+    seed: int = 0
+    output: str = "probability"
+    calibration: pd.DataFrame = field(default_factory=pd.DataFrame)
+    history: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __post_init__(self) -> None:
         check_columns("scores", self.scores, SCORE_COLUMNS)

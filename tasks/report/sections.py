@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from tasks.report import planted
-from tasks.report.attribution import attribution_picture, main_method, shown
+from tasks.report.attribution import attribution_picture, headline, main_method, shown
+from tasks.report.coloured import words_picture
 from tasks.report.cost import cost_picture
 from tasks.report.curves import curve_pictures
+from tasks.report.differences import HOW_COMPARED, ranks
 from tasks.report.gamma import gamma_picture
+from tasks.report.masked import image_picture
 from tasks.report.page import Grid, Section
 from tasks.report.pairs import pairs_section
 from tasks.report.picture import Picture
@@ -20,18 +24,29 @@ from tasks.report.table import Cell, Comparison, coverage
 from tasks.report.text import MISSING, number, title
 
 
-def sections(results: StudyResults, comparison: Comparison, rows: pd.DataFrame | None) -> list[Section]:
-    """Return the report's sections; ``rows`` are the planted occurrences, None for real data."""
+def sections(
+    results: StudyResults, comparison: Comparison, apart: pd.DataFrame, rows: pd.DataFrame | None
+) -> list[Section]:
+    """Return the report's sections.
+
+    Args:
+        results: the study's results.
+        comparison: its means and standard errors.
+        apart: each method's difference to the best one.
+        rows: the planted occurrences; None for real data.
+    """
     parts = [comparison_section(results, comparison)]
+    if len(apart):
+        parts.append(differences_section(apart))
     if rows is not None and len(rows):
         parts.append(planted_section(rows))
-    parts.append(Section("Curves", pictures=curve_pictures(results, comparison)))
+    parts.append(Section("Curves", pictures=curve_pictures(results, comparison), chart="curves"))
     cost = cost_picture(results, comparison)
     if cost:
-        parts.append(Section("Cost", pictures=[cost]))
+        parts.append(Section("Cost against quality", pictures=[cost], chart="cost"))
     parts.append(samples_section(results.samples))
     parts.append(pairs_section(results))
-    parts.append(Section("Model", grids=[model_grid(results.model)]))
+    parts.append(Section("Model", grids=[model_grid(results.model)], chart="model"))
     parts.append(Section("Data audit", grids=[words_grid(flat(results.audit), ("Name", "Value"))]))
     parts.append(Section("How it was made", grids=[words_grid(results.made.items(), ("Name", "Value"))]))
     return [part for part in parts if any(grid.rows for grid in part.grids) or part.pictures]
@@ -53,8 +68,53 @@ def comparison_grid(comparison: Comparison) -> Grid:
 
 
 def comparison_section(results: StudyResults, comparison: Comparison) -> Section:
-    """Return the section of the comparison table."""
-    return Section("Comparison", coverage(results, comparison), [comparison_grid(comparison)])
+    """Return the section of the comparison table and the ranks."""
+    grids = [comparison_grid(comparison)]
+    if len(comparison.methods) > 1:
+        grids.append(ranks_grid(comparison, results.metrics))
+    return Section("Comparison", coverage(results, comparison), grids)
+
+
+def ranks_grid(comparison: Comparison, metrics: Sequence[str]) -> Grid:
+    """Return the methods' ranks by metric and on average, the best average first."""
+    places = ranks(comparison, metrics)
+    counted = np.isfinite(places).sum(1)
+    mean = np.where(counted > 0, np.nansum(places, axis=1) / np.maximum(counted, 1), np.nan)
+    rows = [
+        [Cell(comparison.methods[row]), Cell(number(mean[row], 2)), *(Cell(plain(float(x))) for x in places[row])]
+        for row in np.argsort(np.nan_to_num(mean, nan=np.inf), kind="stable")
+    ]
+    header = ["Method", "Mean rank", *map(title, metrics)]
+    return Grid(header, rows, "Ranks of the means, 1 the best; the mean rank is over the metrics that a method has")
+
+
+def differences_section(apart: pd.DataFrame) -> Section:
+    """Return the section of the differences to the best method."""
+    rows = [
+        [
+            Cell(title(row["metric"])),
+            Cell(row["method"]),
+            Cell(row["best"]),
+            Cell(plain(row["difference"])),
+            Cell(f"{plain(row['low'])} to {plain(row['high'])}" if math.isfinite(row["low"]) else MISSING),
+            Cell(p_value(row["p"])),
+            Cell(p_value(row["p_holm"])),
+            Cell(str(row["samples"])),
+        ]
+        for row in apart.to_dict("records")
+    ]
+    header = ["Metric", "Method", "Best", "Difference", "95 % interval", "p", "p (Holm)", "Samples"]
+    grid = Grid(header, rows, folded="All differences, with p before and after Holm's correction")
+    return Section("Differences to the best", [HOW_COMPARED], [grid], chart="differences")
+
+
+def p_value(p: float) -> str:
+    """Return a p-value with 3 decimals, or below which bound it is.
+
+    >>> p_value(0.0312), p_value(0.0001)
+    ('0.031', '<0.001')
+    """
+    return "<0.001" if p < 0.001 else number(p)
 
 
 def planted_section(rows: pd.DataFrame) -> Section:
@@ -119,19 +179,30 @@ def plain(entry: object) -> str:
 
 def samples_section(samples: list[SampleView]) -> Section:
     """Return the section of single samples: figures, and all their events by name."""
-    grids = [events_grid(sample) for sample in shown(samples)]
-    return Section("Single samples", grids=grids, pictures=sample_pictures(samples))
+    grids = [events_grid(sample) for sample in shown(samples) if sample.image is None]
+    return Section("Single samples", grids=grids, pictures=sample_pictures(samples), chart="samples")
 
 
 def sample_pictures(samples: list[SampleView]) -> list[Picture]:
-    """Return the attribution figure of each shown sample, and the first gamma matrix that there is."""
+    """Return the figure of each shown sample, and the first gamma matrix that there is."""
     drawn = list(enumerate(shown(samples), start=1))
-    pictures = [attribution_picture(sample, f"attribution_{place:02d}") for place, sample in drawn]
+    pictures = [sample_picture(sample, f"attribution_{place:02d}") for place, sample in drawn]
     for place, sample in drawn:
         for method, view in sample.attributions.items():
-            if view.matrix is not None:
+            if view.matrix is not None and sample.image is None:
                 return [*pictures, gamma_picture(sample, method, f"gamma_{place:02d}")]
     return pictures
+
+
+def sample_picture(sample: SampleView, name: str) -> Picture:
+    """Return a sample's figure: bars of events, words on their colours, or an image with overlays."""
+    values = {method: view.value for method, view in sample.attributions.items()}
+    heading = f"Sample {sample.sample[:8]}: {headline(sample)}"
+    if sample.image is not None:
+        return image_picture(sample.image, values, name, heading, sample.image.mean(axis=(0, 1)))
+    if sample.hours is None:
+        return words_picture(sample.names, values, name, heading)
+    return attribution_picture(sample, name)
 
 
 def events_grid(sample: SampleView) -> Grid:
