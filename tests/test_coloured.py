@@ -92,13 +92,13 @@ def test_a_page_has_every_word_of_every_method_in_order_on_its_colour():
 
 
 def test_colours_by_hand():
-    """The largest magnitude is 2: not is full red, entertaining half way to blue, a word of 0 white-ish."""
+    """The largest magnitude is 2: not is full orange, entertaining half way to purple, a word of 0 white-ish."""
     shares = scaled(NUMBERS)
     assert shares[[2, 5, 0]].tolist() == [1.0, -0.5, 0.0] and np.isnan(shares[-1])
     colormap = mpl.colormaps[DIVERGING]
     assert [background(s) for s in (1.0, -0.5, 0.0)] == [to_hex(colormap(x)) for x in (1.0, 0.25, 0.5)]
-    red, blue = (np.array(to_rgb(background(s))) for s in (1.0, -1.0))
-    assert red[0] > red[2] + 0.2 and blue[2] > blue[0] + 0.2
+    orange, purple = (np.array(to_rgb(background(s))) for s in (1.0, -1.0))
+    assert orange[0] > orange[2] + 0.2 and purple[2] > purple[0] + 0.1
     assert background(float("nan")) == MISSING_COLOR
     assert scaled(np.array([np.inf, 1.0, -2.0]))[1:].tolist() == [0.5, -1.0], "one infinity does not bleach the rest"
 

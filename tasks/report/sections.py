@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -47,7 +47,7 @@ def sections(
     parts.append(samples_section(results.samples))
     parts.append(pairs_section(results))
     parts.append(Section("Model", grids=[model_grid(results.model)], chart="model"))
-    parts.append(Section("Data audit", grids=[words_grid(flat(results.audit), ("Name", "Value"))]))
+    parts.append(audit_section(results.audit))
     parts.append(Section("How it was made", grids=[words_grid(results.made.items(), ("Name", "Value"))]))
     return [part for part in parts if any(grid.rows for grid in part.grids) or part.pictures]
 
@@ -238,9 +238,59 @@ def model_number(score: float) -> str:
     return str(int(score)) if math.isfinite(score) and score == int(score) and abs(score) > 1 else number(score)
 
 
-def words_grid(pairs: object, header: tuple[str, str]) -> Grid:
+def audit_section(audit: Mapping) -> Section:
+    """Return the section of the audit: lists and groups of like entries as tables, the rest by name, options folded."""
+    options = audit.get("options", {})
+    leaves, grids = audit_grids({name: entry for name, entry in audit.items() if name != "options"})
+    folded = Grid(("Option", "Value"), word_rows(flat(options)), words=True, folded="Options of the data")
+    shown = [words_grid(leaves, ("Name", "Value")), *grids, *([folded] if options else [])]
+    return Section("Data audit", grids=[grid for grid in shown if grid.rows])
+
+
+def audit_grids(tree: Mapping, above: str = "") -> tuple[list[tuple[str, str]], list[Grid]]:
+    """Return what of a nested mapping is a name and a value, and what is a table.
+
+    Tables are lists of mappings, and sibling mappings that have the same names inside.
+    """
+    inside = {
+        name: tuple(leaf for leaf, _ in flat(entry)) for name, entry in tree.items() if isinstance(entry, Mapping)
+    }
+    leaves: list[tuple[str, str]] = []
+    grids: list[Grid] = []
+    for name, entry in tree.items():
+        path = f"{above}{name}".replace("_", " ")
+        alike = [other for other, leaf_names in inside.items() if leaf_names == inside.get(name)]
+        if name in inside and len(alike) > 1:
+            if name == alike[0]:
+                grids.append(
+                    table_of([{"name": other, **dict(flat(tree[other]))} for other in alike], above.rstrip(": "))
+                )
+        elif name in inside:
+            deeper = audit_grids(entry, f"{path}: ")
+            leaves += deeper[0]
+            grids += deeper[1]
+        elif isinstance(entry, list | tuple) and entry and all(isinstance(part, Mapping) for part in entry):
+            grids.append(table_of([dict(flat(part)) for part in entry], path))
+        else:
+            leaves += [(path, value) for _, value in flat({name: entry})]
+    return leaves, grids
+
+
+def table_of(rows: Sequence[Mapping[str, str]], caption: str) -> Grid:
+    """Return rows of named texts as a table; what a row lacks is a dash."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [[Cell(row.get(name, MISSING).replace("_", " ")) for name in names] for row in rows]
+    return Grid([name.replace("_", " ") for name in names], cells, caption.replace("_", " "))
+
+
+def words_grid(pairs: Iterable[tuple[str, str]], header: tuple[str, str]) -> Grid:
     """Return names and values as a table of words."""
-    return Grid(header, [[Cell(str(name)), Cell(str(value))] for name, value in pairs], words=True)  # type: ignore[attr-defined]
+    return Grid(header, word_rows(pairs), words=True)
+
+
+def word_rows(pairs: Iterable[tuple[str, str]]) -> list[list[Cell]]:
+    """Return names and values as rows."""
+    return [[Cell(str(name)), Cell(str(value))] for name, value in pairs]
 
 
 def flat(tree: Mapping, above: str = "") -> Iterator[tuple[str, str]]:

@@ -91,7 +91,7 @@ def write_sample(results: StudyResults, sample: str, out: Path) -> Path:
 
 def embed(study: Mapping[str, Any], samples: Sequence[SampleView], methods: Sequence[str]) -> Embedded:
     """Return what a page embeds of its samples, beside the study."""
-    listed = [{"text": f"{view.sample[:8]}: {headline(view)}, {len(view.names)} players"} for view in samples]
+    listed = [{"text": f"{view.sample[:8]}: {headline(view)}; length {len(view.names)}"} for view in samples]
     return Embedded({**study, "samples": listed}, [sample_json(view, methods) for view in samples])
 
 

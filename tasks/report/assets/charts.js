@@ -1,7 +1,7 @@
 // The kinds of charts: lines with bands, a scatter, differences with intervals.
 
 const WIDTH = 420;
-const LEFT = 52;
+const LEFT = 60;
 const RIGHT = 10;
 const TOP = 26;
 

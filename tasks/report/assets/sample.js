@@ -86,7 +86,7 @@ function tokenTable(sample, main, chosen, choose) {
     ...(view.position ? [{ method, name: `PI ${study.methods[method]}`, numbers: view.position }] : [])]);
   for (const shade of shades) shade.most = reach(shade.numbers);
   const head = element("tr", {}, element("th", { scope: "col" }, "Slot"), sample.hours ? element("th", { scope: "col" }, "Hour") : null,
-    element("th", { scope: "col" }, sample.hours ? "Event" : "Player"), ...parts.map(([name]) => element("th", { scope: "col" }, name)),
+    element("th", { scope: "col", class: "name" }, sample.hours ? "Event" : "Player"), ...parts.map(([name]) => element("th", { scope: "col" }, name)),
     ...shades.map(({ method, name }) => element("th", { scope: "col", class: "turned", "data-method": method, title: name }, element("span", {}, short(name, 26)))));
   const most = parts.map(([, numbers]) => reach(numbers));
   const rows = sample.names.map((name, token) => element("tr", { "data-token": token },

@@ -124,7 +124,7 @@ function untip() {
 
 /** Return a labelled choice; `choices` are [value, text] pairs. */
 function choice(label, choices, chosen, change) {
-  const select = element("select", { onchange: () => change(select.value) },
+  const select = element("select", { "aria-label": label, onchange: () => change(select.value) },
     ...choices.map(([value, text]) => element("option", { value, selected: String(value) === String(chosen) }, text)));
   return element("label", {}, label, select);
 }
