@@ -48,7 +48,7 @@ CONTRAST = """() => {
   }).filter(([ratio]) => ratio < 4.5);
 }"""
 CONTROLS = """(wanted) => [...document.querySelectorAll("button, select, input, [tabindex], a[href], summary")]
-  .filter((node) => !node.disabled && node.getClientRects().length && (wanted === "unreached" ? !node.dataset.reached
+  .filter((node) => !node.disabled && node.checkVisibility() && (wanted === "unreached" ? !node.dataset.reached
     : !(node.getAttribute("aria-label") || node.textContent.trim()))).map((node) => node.outerHTML)"""
 SHOWN = """(method) => [...document.querySelectorAll(`[data-method="${method}"]`)]
   .filter((node) => node.getClientRects().length).length"""
@@ -220,7 +220,7 @@ def test_one_sample_s_numbers(visit, report):
 def test_events_text_images_and_nothing(visit, report):
     page = visit(report)
     page.get_by_role("button", name="Next →").click()
-    assert page.locator(".moving").count() == 0 and page.locator("td.name").first.inner_text() == EVIL.strip()
+    assert page.locator(".moving").count() == 0 and page.locator("td.name").first.text_content() == EVIL
     assert page.title() == "Report: demo_1"
     choose_sample(page, 3)
     words = page.locator(".text").first.locator("mark")
@@ -283,11 +283,13 @@ def test_one_sample_alone(visit, tmp_path):
 
 
 def test_two_hundred_samples_are_usable_within_two_seconds(visit, large_page):
-    """The quickest of three, so that a busy machine does not fail it: parsed, drawn, and another sample chosen."""
-    waits = []
-    for _ in range(3):
-        page = visit(large_page)
-        choose_sample(page, 200)
-        assert page.locator('tr[data-token="149"]').count() == 1
-        waits.append(page.evaluate("performance.now()"))
-    assert min(waits) < 2000, waits
+    """Parsed, drawn, another sample chosen and drawn: the page's processor time, as other programs run meanwhile."""
+    page = visit(large_page)
+    meter = page.context.new_cdp_session(page)
+    meter.send("Performance.enable", {"timeDomain": "threadTicks"})
+    page.reload()
+    choose_sample(page, 200)
+    assert page.locator('tr[data-token="149"]').count() == 1
+    page.evaluate("new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn, 0)))")
+    spent = {part["name"]: part["value"] for part in meter.send("Performance.getMetrics")["metrics"]}
+    assert 0 < spent["TaskDuration"] < 2, spent
