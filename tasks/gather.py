@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from conf.schema import Evaluate, Study
 from explainers import Explanation
-from tasks.content import read_content
+from tasks.content import Content, read_content
 from tasks.evaluate import read_curves, read_scores
 from tasks.explain import read_explanation, read_target
 from tasks.report import MethodView, SampleView, StudyResults
 from tasks.report.attribution import main_method, strongest
+from tasks.report.embed import LONGEST
 from tasks.report.results import TIMING_COLUMNS
 from tasks.sets import named_sets, over_samples
 from tasks.store import read_json
@@ -61,8 +63,8 @@ def gather(study: Study, data: Path, model: Path, methods: list[MethodOutputs], 
         made=made | evaluate_facts(study.evaluate),
         seed=study.seed,
         output=study.explain.output,
-        calibration=pd.read_csv(model / "calibration.csv"),
-        history=pd.read_csv(model / "history.csv"),
+        calibration=table_of(model / "calibration.csv"),
+        history=table_of(model / "history.csv"),
     )
 
 
@@ -102,6 +104,8 @@ def sample_views(study: Study, data: Path, model: Path, methods: list[MethodOutp
                 label=row["label"],
                 probability=probability_of(predictions.loc[row["sample"]], target),
                 target=target if content.classes else None,
+                image=image_of(row, content),
+                table=content.kind == "table",
                 attributions={
                     m.label: method_view(read_explanation(m.explain, size, index), index < study.report.samples)
                     for m in methods
@@ -109,6 +113,19 @@ def sample_views(study: Study, data: Path, model: Path, methods: list[MethodOutp
             )
         )
     return views
+
+
+def table_of(path: Path) -> pd.DataFrame:
+    """Return a table of a train output; without rows where there is none: predicted numbers have no calibration."""
+    return pd.read_csv(path) if path.is_file() else pd.DataFrame()
+
+
+def image_of(row: Mapping[str, Any], content: Content) -> np.ndarray | None:
+    """Return an image as (rows, columns) or (rows, columns, 3) numbers from 0 to 1; None where the sample is none."""
+    if content.kind != "image":
+        return None
+    pixels = np.asarray(row["pixels"], dtype=np.float64).reshape(content.shape) / 255
+    return pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)
 
 
 def probability_of(prediction: pd.Series, target: int) -> float:
@@ -137,11 +154,13 @@ def method_view(explanation: Explanation, with_matrix: bool) -> MethodView:
 def moving(study: Study, results: StudyResults) -> dict[int, list[int]]:
     """Return, by a sample's index, the players that the report moves through it: those of the largest |VI| or |PI|.
 
-    They are the main method's, of the first ``report.samples`` samples; an image has none.
+    They are the main method's, of the first ``report.samples`` samples; images, tables, and sequences longer than a
+    page draws have none.
     """
     found = {}
-    for index, sample in enumerate(results.samples[: study.report.samples]):
-        if len(sample.names) > 1 and sample.image is None and sample.attributions and study.report.moved_tokens:
+    for index, sample in enumerate(results.samples[: study.report.samples if study.report.moved_tokens else 0]):
+        ordered = sample.image is None and not sample.table and 1 < len(sample.names) <= LONGEST
+        if ordered and sample.attributions:
             view = sample.attributions[main_method(sample.attributions)]
             found[index] = strongest(view, study.report.moved_tokens).tolist()
     return found

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from explainers import Game
-from explainers.background import BackgroundGame
-from explainers.functions import SetFunctionGame
-from tasks.explain import Subject
+from explainers import ClassifierGame, Game
+from explainers.functions import FunctionGame
 from tasks.shards import write_shard
+from tasks.subject import Subject
 
 MOVES = "moves.safetensors"
 
@@ -54,8 +53,8 @@ def arrangements(n: int, player: int) -> torch.Tensor:
 
 
 def has_slots(game: Game) -> bool:
-    """Return whether it means something to move a player: there are two slots, and arrangements matter to the game."""
-    return game.n > 1 and not isinstance(game, SetFunctionGame | BackgroundGame)
+    """Return whether it means something to move a player: the game is of sequences, and there are two slots."""
+    return game.n > 1 and isinstance(game, ClassifierGame | FunctionGame)
 
 
 def write_moves(subject: Subject, players: Mapping[int, Sequence[int]], folder: Path) -> None:

@@ -60,7 +60,7 @@ def test_where_slots_mean_nothing():
     assert has_slots(Game.from_function(digits, torch.tensor([[1, 2]]), ablated=0))
     assert not has_slots(Game.from_function(digits, torch.tensor([[1]]), ablated=0))
     assert not has_slots(Game.from_set_function(lambda kept: kept.sum(1).double(), 4))
-    features = torch.tensor([[1.0, 2.0]])
+    features = torch.tensor([[1.0, 2.0]])  # of a table
     assert not has_slots(Game.from_background(lambda rows: rows.sum(1), features, features))
 
 

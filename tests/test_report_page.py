@@ -84,7 +84,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     history = pd.DataFrame({"epoch": [1, 2], "train_loss": [0.7, 0.5], "validation_loss": [0.7, 0.6]})
     calibration = pd.DataFrame(
         {
-            "stays": [9, 1],
+            "samples": [9, 1],
             "predicted": [0.2, 0.9],
             "observed": [0.1, 1.0],
             "observed_low": [0.0, np.nan],

@@ -69,7 +69,9 @@ def moves(context: Context, players: Mapping[int, Sequence[int]], data: Output, 
 def moves_made(context: Context, players: Mapping[int, Sequence[int]], data: Output, model: Output) -> dict[str, Any]:
     """Return what moved outputs are made from: the players themselves, whoever picked them."""
     return {
-        "conf": context.study.explain.model_dump(mode="json", exclude={"workers", "samples", "shard_size", "together"}),
+        "conf": context.study.explain.model_dump(
+            mode="json", include={"output", "players", "precision", "batch_tokens"}
+        ),
         "players": {str(index): list(own) for index, own in players.items()},
         "inputs": {"preprocess": data.digest, "train": model.digest, "weights": weights_digest(model)},
         "code": code_digest("tasks.moves"),

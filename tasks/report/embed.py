@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex
 from matplotlib.markers import MarkerStyle
 from matplotlib.path import Path as Outline
 
-from tasks.report.attribution import main_method
+from tasks.report.attribution import headline, main_method
 from tasks.report.curves import x_label
 from tasks.report.masked import checked_image
 from tasks.report.picture import DIVERGING, styles
@@ -25,6 +25,7 @@ from tasks.report.text import decimals, higher_is_better, meaning, title
 
 CELLS = 32767  # what the largest entry of a matrix becomes
 NO_DRAW = -32768
+LONGEST = 300  # players of a sample whose matrix is drawn and whose tokens are moved
 TOP_SETS = 12  # of each size
 STOPS = 33  # colours of the diverging scale; the page interpolates between them
 
@@ -172,9 +173,9 @@ def sample_json(sample: SampleView, methods: Sequence[str]) -> dict[str, Any]:
         "sample": sample.sample,
         "names": sample.names,
         "hours": None if sample.hours is None else np.asarray(sample.hours, dtype=float),
-        "label": sample.label,
-        "target": sample.target,
-        "probability": float(sample.probability),
+        "headline": headline(sample),
+        "about": "a higher prediction" if sample.target is None else f"class {sample.target}",
+        "text": sample.hours is None and not sample.table,
         "views": [None if (view := sample.attributions.get(method)) is None else view_json(view) for method in methods],
         "main": methods.index(main_method(sample.attributions)) if sample.attributions else None,
         "moved": [{"event": event, "outputs": floats(outputs)} for event, outputs in sample.moved.items()],
@@ -191,7 +192,7 @@ def view_json(view: MethodView) -> dict[str, Any]:
     return {
         "value": floats(view.value),
         "position": None if view.position is None else floats(view.position),
-        "matrix": None if view.matrix is None else cells(view.matrix),
+        "matrix": None if view.matrix is None or len(view.matrix) > LONGEST else cells(view.matrix),
         "sets": None if view.sets is None else sets_json(view.sets),
     }
 

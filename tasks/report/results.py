@@ -35,7 +35,7 @@ class MethodView:
 
 @dataclass(frozen=True)
 class SampleView:
-    """One explained sample with n events, in time order; or with n words of a text, or n pixels of an image.
+    """One explained sample with n events, in time order; or n words of a text, pixels of an image, columns of a table.
 
     Attributes:
         sample: its keyed hash, never an identifier.
@@ -47,6 +47,7 @@ class SampleView:
         attributions: one view a method.
         image: (rows, columns) or (rows, columns, 3) numbers from 0 to 1, whose rows * columns pixels are the players;
             None where the sample is no image.
+        table: whether the players are columns of a table, which stand in no order.
         moved: by event (0-based), (n,) the explained output with this event in each slot, the others in their order;
             empty where the model was not asked.
     """
@@ -59,6 +60,7 @@ class SampleView:
     target: int | None
     attributions: dict[str, MethodView]
     image: np.ndarray | None = None
+    table: bool = False
     moved: Mapping[int, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -105,7 +107,7 @@ class StudyResults:
         made: how this was made, by name: git commit, versions, seeds, digests, device, output scale, ...
         seed: of the draws behind intervals and p-values.
         output: the scale that is explained: probability, log_probability or logit.
-        calibration: columns from, to, stays, predicted, observed, observed_low, observed_high; may have no row.
+        calibration: columns from, to, samples, predicted, observed, observed_low, observed_high; may have no row.
         history: columns epoch, train_loss, validation_loss, validation_auroc; may have no row.
     """
 

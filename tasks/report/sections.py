@@ -200,7 +200,7 @@ def sample_picture(sample: SampleView, name: str) -> Picture:
     heading = f"Sample {sample.sample[:8]}: {headline(sample)}"
     if sample.image is not None:
         return image_picture(sample.image, values, name, heading, sample.image.mean(axis=(0, 1)))
-    if sample.hours is None:
+    if sample.hours is None and not sample.table:
         return words_picture(sample.names, values, name, heading)
     return attribution_picture(sample, name)
 

@@ -36,7 +36,7 @@ function movingToken(sample, view, chosen, choose) {
   const picker = choice("Move", sample.moved.map(({ event }) => [event, label(event)]), sample.moved[0].event, (event) => choose(+event));
   chosen.follow.push((event) => sample.moved.some((own) => own.event === event) && take(event));
   const panel = element("div", { class: "moving" }, element("h3", {}, "Move a token"),
-    element("p", {}, `What the model says (${study.output} of class ${sample.target}) when one token moves to another slot and the others keep their order. ` +
+    element("p", {}, `What the model says (${study.output} of ${sample.about}) when one token moves to another slot and the others keep their order. ` +
       `The tokens of the largest value or position importance can be moved.`),
     element("div", { class: "controls" }, picker), slider, element("div", {}, said), strip, charts);
   const strongest = sample.moved.reduce((best, own) => (spread(own.outputs) > spread(best.outputs) ? own : best));

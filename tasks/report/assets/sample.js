@@ -36,10 +36,8 @@ function drawSamples(place) {
 /** Draw a sample with one method's numbers as bars; the sample's main method where none is named. */
 function drawSample(body, sample, method) {
   const main = method ?? sample.main;
-  const facts = [["Sample", sample.sample.slice(0, 8)], ["explained class", sample.target], [study.output === "probability" ? "its probability" : "probability", told(sample.probability)],
-    ["label", sample.label], [sample.hours ? "events" : "players", sample.names.length]];
-  body.replaceChildren(element("div", { class: "facts" },
-    ...facts.map(([name, value]) => element("span", {}, `${name} `, element("b", {}, String(value))))));
+  body.replaceChildren(element("p", { class: "facts" }, element("b", {}, `Sample ${sample.sample.slice(0, 8)}: ${sample.headline}`),
+    element("span", {}, `${sample.names.length} ${sample.hours ? "events" : "players"}`)));
   if (main === null || !sample.names.length) {
     body.append(element("p", {}, "Nothing to explain: the sample is empty."));
     return;
@@ -58,7 +56,7 @@ function drawSample(body, sample, method) {
     })));
   if (sample.image) body.append(...overlays(sample));
   else {
-    if (!sample.hours) body.append(...colouredText(sample));
+    if (sample.text) body.append(...colouredText(sample));
     if (sample.moved.length) body.append(movingToken(sample, view, chosen, choose));
     body.append(...tokenTable(sample, main, chosen, choose));
     if (view.matrix) body.append(...heatMap(sample, main, chosen, choose));
@@ -101,8 +99,8 @@ function tokenTable(sample, main, chosen, choose) {
   chosen.follow.push((token) => rows.forEach((row, place) => row.classList.toggle("chosen", place === token)));
   const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
   return [element("h3", {}, sample.hours ? "The sequence, event by event" : "Player by player"),
-    element("p", {}, `Bars: ${study.methods[main]}; orange speaks for class ${sample.target}, purple against it` +
-      (position ? "; positive position importance: the later the event, the more it speaks for that class" : "") +
+    element("p", {}, `Bars: ${study.methods[main]}; orange speaks for ${sample.about}, purple against it` +
+      (position ? "; positive position importance: the later the event, the more it speaks for it" : "") +
       ". Coloured cells: every method, each column by its own largest magnitude."),
     element("div", { class: "tokens", tabindex: 0, role: "group", "aria-label": "Table of events" }, table)];
 }

@@ -45,19 +45,19 @@ function drawModel(place) {
   const { calibration, history } = study.model;
   const cards = element("div", { class: "cards" });
   if (calibration.predicted?.length) cards.append(figure(reliability(calibration),
-    "Stays of the test part in bins of predicted probability of class 1; bars: 95 % intervals of the observed share. On the dashed line predictions mean what they say."));
+    "Samples of the test part in bins of predicted probability (of class 1; of more than two classes, of the likeliest one); bars: 95 % intervals of the observed share. On the dashed line predictions mean what they say."));
   if (history.epoch?.length > 1) cards.append(figure(training(history), "Solid: training loss; dashed: validation loss, which stops the training."));
   place.append(cards);
 }
 
 /** Return the observed share of class 1 against the predicted one. */
-function reliability({ predicted, observed, observed_low: low, observed_high: high, stays }) {
+function reliability({ predicted, observed, observed_low: low, observed_high: high, samples }) {
   const chart = plot({ title: "Calibration", x: [0, 1], y: [0, 1], xLabel: "Predicted probability", yLabel: "Observed share",
-    words: "Calibration: " + predicted.map((p, bin) => `${stays[bin]} stays predicted ${told(p)}, observed ${told(observed[bin])}`).join("; ") });
+    words: "Calibration: " + predicted.map((p, bin) => `${samples[bin]} samples predicted ${told(p)}, observed ${told(observed[bin])}`).join("; ") });
   chart.root.append(svg("line", { class: "zero", x1: chart.x(0), y1: chart.y(0), x2: chart.x(1), y2: chart.y(1) }));
   predicted.forEach((p, bin) => {
     if (p === null || observed[bin] === null) return;
-    const text = `${stays[bin]} stays\npredicted ${told(p)}\nobserved ${told(observed[bin])} (${told(low[bin])} to ${told(high[bin])})`;
+    const text = `${samples[bin]} samples\npredicted ${told(p)}\nobserved ${told(observed[bin])} (${told(low[bin])} to ${told(high[bin])})`;
     chart.root.append(svg("g", { onpointermove: (event) => tip(event.clientX, event.clientY, text), onpointerleave: untip },
       low[bin] === null ? null : svg("line", { x1: chart.x(p), x2: chart.x(p), y1: chart.y(low[bin]), y2: chart.y(high[bin]), stroke: "#0072B2", "stroke-width": 1.5 }),
       svg("circle", { cx: chart.x(p), cy: chart.y(observed[bin]), r: 5, fill: "#0072B2" })));
