@@ -14,6 +14,7 @@ from conf.load import ConfError, check_study
 from flows import steps
 from flows.context import open_context
 from tasks.content import read_content
+from tasks.evaluate import check_metrics
 from tasks.explain import check_methods
 from tasks.preprocess.boston import FEATURES, PRICE
 from tasks.preprocess.errors import DataError
@@ -231,6 +232,15 @@ def test_a_background_beyond_the_rows_and_one_for_other_data_are_refused(tmp_pat
     data = steps.preprocess(open_context(events)).output
     with pytest.raises(ValueError, match="explain.background is 3, and events data have none"):
         check_methods(data.folder, events.explain, list(events.explainers))
+
+
+def test_metrics_that_read_a_class_are_refused_where_a_number_is_predicted(tmp_path):
+    study = table_study(tmp_path, "bernoulli", "sum", "polynomial")
+    data = steps.preprocess(open_context(study)).output
+    check_metrics(data.folder, study.evaluate)
+    for name in ("inc_auc", "perm_auc", "log_odds_drop"):
+        with pytest.raises(ValueError, match=f"{name}', which reads a class, .*take ins_auc, del_auc"):
+            check_metrics(data.folder, study.evaluate.model_copy(update={"metrics": (name,)}))
 
 
 def test_tasks_folders_and_correlated_coins_are_told(tmp_path):
