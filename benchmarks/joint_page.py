@@ -21,7 +21,8 @@ def main() -> None:
         whole = re.compile(f"{mark}\n.*?{mark}\n", re.DOTALL)
         if not whole.search(text):
             raise ValueError(f"{PAGE.name} has no two lines {mark}; write them where table {number} belongs")
-        text = whole.sub(lambda _, made=f"{mark}\n\n{markdown(table, number)}\n\n{mark}\n": made, text)
+        before, after = whole.split(text, maxsplit=1)
+        text = f"{before}{mark}\n\n{markdown(table, number)}\n\n{mark}\n{after}"
     PAGE.write_text(text, encoding="utf-8")
     print(f"wrote {PAGE}")
 

@@ -18,6 +18,7 @@ from flows.context import Context, open_context
 from flows.progress import reporter
 from flows.steps import MethodRun, StageRun
 from flows.upstream import data_of, methods_of, model_of
+from tasks.evaluate import check_metrics
 from tasks.explain import check_methods
 from tasks.store import Output
 from tasks.tracking import experiment_link
@@ -121,6 +122,7 @@ def do_preprocess(context: Context) -> StageRun:
 def do_train(context: Context, data: Output) -> StageRun:
     """Check what comes later against the data, then run the train step as a task."""
     check_methods(data.folder, context.study.explain, list(context.study.explainers))
+    check_metrics(data.folder, context.study.evaluate)
     return as_task("train", steps.train)(context, data)
 
 
@@ -134,6 +136,7 @@ def do_explain(context: Context, methods: list[Method], data: Output, model: Out
 def do_evaluate(context: Context, runs: list[MethodRun]) -> list[MethodRun]:
     """Score each method as a task of its own."""
     data, model = inputs_of(context, runs)
+    check_metrics(data.folder, context.study.evaluate)
     subject = steps.load_subject(context, data, model)
     return [as_task(f"evaluate {r.method.label}", steps.evaluate)(context, r, data, model, subject) for r in runs]
 

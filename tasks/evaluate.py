@@ -12,15 +12,30 @@ import torch
 from conf.schema import Evaluate
 from metrics import compute_all, get_metric
 from metrics.base import Metric
+from tasks.content import read_content
 from tasks.explain import SHARDS, read_explanation
 from tasks.shards import read_sample, run_shards
 from tasks.subject import Subject
+
+OF_NUMBERS = ("ins_auc", "del_auc", "ins_auc_fixed", "del_auc_fixed")
 
 
 def chosen_metrics(evaluate: Evaluate) -> list[Metric]:
     """Return the study's metrics with its grid and permutations."""
     options = {"grid_step": evaluate.grid_step, "permutations": evaluate.permutations}
     return [get_metric(name, **options) for name in evaluate.metrics]
+
+
+def check_metrics(data: Path, evaluate: Evaluate) -> None:
+    """Raise ValueError, before any long work, where a metric reads a class and a number is predicted."""
+    if read_content(data).classes:
+        return
+    for name in evaluate.metrics:
+        if name not in OF_NUMBERS:
+            raise ValueError(
+                f"evaluate.metrics has {name!r}, which reads a class, and the data have a number to predict; "
+                f"take {', '.join(OF_NUMBERS)}"
+            )
 
 
 def evaluate_method(

@@ -14,6 +14,7 @@ from conf.load import ConfError, check_study
 from flows import steps
 from flows.context import open_context
 from tasks.content import read_content
+from tasks.evaluate import check_metrics
 from tasks.explain import check_methods
 from tasks.preprocess.boston import FEATURES, PRICE
 from tasks.preprocess.errors import DataError
@@ -22,6 +23,12 @@ from tasks.sets import over_samples
 from tasks.subject import Subject
 from tests.conftest import ROOT
 from tests.naive_sets import as_fractions
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory):
+    """Return one store for all tests: making MLflow's database takes longer than the rest."""
+    return tmp_path_factory.mktemp("store")
 
 
 def table_study(storage, dataset: str, task: str, architecture: str, **changes):
@@ -56,17 +63,17 @@ def write_boston(folder, rows: int = 40) -> pd.DataFrame:
 
 def write_reviews(folder, rows: int = 60) -> None:
     texts = [*SHOWN, *(f"a film number {'good' if row % 2 else 'bad'} {row} ." for row in range(rows))]
-    labels = [1] * len(SHOWN) + [row % 2 for row in range(rows)]
+    labels = [1, 0, 1, 0, 1] + [row % 2 for row in range(rows)]
     pd.DataFrame({"text": texts, "label": labels}).to_parquet(folder / "all.parquet")
 
 
 # --- known functions -----------------------------------------------------------------------------------------------
 
 
-def test_coins_are_all_outcomes_and_their_global_values_are_those_of_table_3(tmp_path):
+def test_coins_are_all_outcomes_and_their_global_values_are_those_of_table_3(storage, tmp_path):
     """f4 = x1 x2: 5/42, 5/42, 0, 1/14, 1/42, 1/42, 3/112."""
     method = {"method": "joint_shapley", "order": 3, "estimator": "exact"}
-    study = table_study(tmp_path, "bernoulli", "product", "polynomial", explainers=[method], explain={"samples": 8})
+    study = table_study(storage, "bernoulli", "product", "polynomial", explainers=[method], explain={"samples": 8})
     context, data, model = made(study)
     rows = load_from_disk(str(data.folder / "dataset"))
     assert {part: len(rows[part]) for part in rows} == {"train": 8, "validation": 8, "test": 8}
@@ -82,10 +89,10 @@ def test_coins_are_all_outcomes_and_their_global_values_are_those_of_table_3(tmp
     assert (table["samples"] == 8).all() and (table["present"] == 8).all()
 
 
-def test_uniform_features_can_be_correlated_and_have_the_functions_values(tmp_path):
+def test_uniform_features_can_be_correlated_and_have_the_functions_values(storage):
     for correlated in (False, True):
         options = {"table": {"rows": 30, "correlated": correlated}}
-        _, data, _ = made(table_study(tmp_path, "uniform", "difference", "polynomial", data=options))
+        _, data, _ = made(table_study(storage, "uniform", "difference", "polynomial", data=options))
         rows = load_from_disk(str(data.folder / "dataset"))["test"]
         features = np.array(rows["features"][:])
         assert features.shape == (30, 3) and ((features >= 0) & (features < 1)).all()
@@ -93,13 +100,13 @@ def test_uniform_features_can_be_correlated_and_have_the_functions_values(tmp_pa
         assert np.allclose(features[:, 1], 1 - features[:, 0]) == correlated
 
 
-def test_a_known_function_predicts_itself(tmp_path):
-    _, data, model = made(table_study(tmp_path, "uniform", "sum", "polynomial"))
+def test_a_known_function_predicts_itself(storage):
+    _, data, model = made(table_study(storage, "uniform", "sum", "polynomial"))
     scores = json.loads((model.folder / "scores.json").read_text())
     assert scores["r2"] == pytest.approx(1) and scores["rmse"] == pytest.approx(0, abs=1e-6)
     assert not (model.folder / "calibration.csv").exists()
     subject = Subject.load(
-        data.folder, model.folder, table_study(tmp_path, "uniform", "sum", "polynomial").explain, "cpu"
+        data.folder, model.folder, table_study(storage, "uniform", "sum", "polynomial").explain, "cpu"
     )
     assert subject.background is not None and len(subject.background) == 50 and subject.leaves is None
 
@@ -107,10 +114,10 @@ def test_a_known_function_predicts_itself(tmp_path):
 # --- boston --------------------------------------------------------------------------------------------------------
 
 
-def test_a_forest_goes_through_train_and_explains_from_its_leaves(tmp_path):
+def test_a_forest_goes_through_train_and_explains_from_its_leaves(storage, tmp_path):
     frame = write_boston(tmp_path)
     options = {"data": {"path": str(tmp_path)}, "model": {"trees": 5, "smallest_leaf": 2}}
-    study = table_study(tmp_path / "store", "boston", "price", "forest", **options)
+    study = table_study(storage, "boston", "price", "forest", **options)
     _, data, model = made(study)
     content = read_content(data.folder)
     assert content.features == FEATURES and content.classes == () and content.kind == "table"
@@ -153,9 +160,9 @@ def np_true(n: int):
     ],
     ids=["no file", "no column", "no number"],
 )
-def test_files_that_cannot_be_used_are_refused(tmp_path, change, said):
+def test_files_that_cannot_be_used_are_refused(storage, tmp_path, change, said):
     change(tmp_path)
-    study = table_study(tmp_path / "store", "boston", "price", "forest", data={"path": str(tmp_path)})
+    study = table_study(storage, "boston", "price", "forest", data={"path": str(tmp_path)})
     with pytest.raises(DataError, match=said):
         steps.preprocess(open_context(study))
 
@@ -169,10 +176,10 @@ def test_named_words_come_first_and_then_the_commonest():
     assert words("It's well-made , isn't it ?") == ["it's", "well", "made", "isn't", "it"]
 
 
-def test_reviews_become_the_presence_of_words_and_the_test_part_begins_with_table_5(tmp_path):
+def test_reviews_become_the_presence_of_words_and_the_test_part_begins_with_table_5(storage, tmp_path):
     write_reviews(tmp_path)
     options = {"data": {"path": str(tmp_path), "table": {"words": 12}}, "model": {"epochs": 2, "dropout": 0.0}}
-    study = table_study(tmp_path / "store", "rotten_tomatoes", "sentiment", "mlp", **options)
+    study = table_study(storage, "rotten_tomatoes", "sentiment", "mlp", **options)
     _, data, model = made(study)
     content = read_content(data.folder)
     test = load_from_disk(str(data.folder / "dataset"))["test"]
@@ -208,20 +215,20 @@ def test_presence_adjusted_values_are_told_for_features_of_0_and_1_alone():
         ("synthetic", "planted", "forest", "the data are events"),
     ],
 )
-def test_an_architecture_that_cannot_read_the_data_is_refused(tmp_path, dataset, task, architecture, said):
-    study = table_study(tmp_path, dataset, task, architecture, data={"synthetic": {"stays": 40}})
+def test_an_architecture_that_cannot_read_the_data_is_refused(storage, dataset, task, architecture, said):
+    study = table_study(storage, dataset, task, architecture, data={"synthetic": {"stays": 40}})
     context = open_context(study)
     with pytest.raises(ValueError, match=said):
         steps.train(context, steps.preprocess(context).output)
 
 
-def test_a_background_beyond_the_rows_and_one_for_other_data_are_refused(tmp_path):
-    study = table_study(tmp_path, "bernoulli", "sum", "polynomial", explain={"samples": 2, "background": 9})
+def test_a_background_beyond_the_rows_and_one_for_other_data_are_refused(storage):
+    study = table_study(storage, "bernoulli", "sum", "polynomial", explain={"samples": 2, "background": 9})
     _, data, model = made(study)
     with pytest.raises(ValueError, match="explain.background is 9 and the training part has 8 rows"):
         Subject.load(data.folder, model.folder, study.explain, "cpu")
     events = table_study(
-        tmp_path,
+        storage,
         "synthetic",
         "planted",
         "bert",
@@ -233,12 +240,21 @@ def test_a_background_beyond_the_rows_and_one_for_other_data_are_refused(tmp_pat
         check_methods(data.folder, events.explain, list(events.explainers))
 
 
-def test_tasks_folders_and_correlated_coins_are_told(tmp_path):
+def test_metrics_that_read_a_class_are_refused_where_a_number_is_predicted(storage):
+    study = table_study(storage, "bernoulli", "sum", "polynomial")
+    data = steps.preprocess(open_context(study)).output
+    check_metrics(data.folder, study.evaluate)
+    for name in ("inc_auc", "perm_auc", "log_odds_drop"):
+        with pytest.raises(ValueError, match=f"{name}', which reads a class, .*take ins_auc, del_auc"):
+            check_metrics(data.folder, study.evaluate.model_copy(update={"metrics": (name,)}))
+
+
+def test_tasks_folders_and_correlated_coins_are_told(storage):
     with pytest.raises(ConfError, match="for bernoulli it is one of: first, sum, product"):
-        table_study(tmp_path, "bernoulli", "difference", "polynomial")
+        table_study(storage, "bernoulli", "difference", "polynomial")
     with pytest.raises(ConfError, match="data.path is missing; give the folder of the boston tables"):
-        table_study(tmp_path, "boston", "price", "forest")
-    study = table_study(tmp_path, "bernoulli", "sum", "polynomial", data={"table": {"correlated": True}})
+        table_study(storage, "boston", "price", "forest")
+    study = table_study(storage, "bernoulli", "sum", "polynomial", data={"table": {"correlated": True}})
     with pytest.raises(DataError, match="it is for uniform features"):
         steps.preprocess(open_context(study))
 
