@@ -15,12 +15,18 @@ PAPER_STDERR = {  # OrdShap paper, Table 7, by L: the same at every K
 NONE = "–"
 
 
-def sensitivity_lines(table: pd.DataFrame, study: str) -> list[str]:
-    """Return a row a setting of one study, with the across-sample error as it would be of the paper's 100 samples."""
+def sensitivity_lines(table: pd.DataFrame, study: str, facts: dict[str, Any]) -> list[str]:
+    """Return a row a setting of one study, with the across-sample error as it would be of the paper's 100 samples.
+
+    Importances' errors are shown over one scale, the deviation of PI over tokens. The CSV's are over that of beta for
+    Algorithm 2: at few evaluations beta's own error is part of it, and would make the noise look smaller.
+    """
+    slope = {"walks": 1.0, "algorithm2": facts["sd of beta over tokens"] / facts["sd of PI over tokens"]}
     return [
         f"| {row.estimator} | {whole(row.permutations)} | {whole(row.subsets)} | {row.evaluations:,.0f} | "
         f"{row.perm_auc:.4f} | {row.stderr_across_samples:.4f} | {of_paper_samples(row):.4f} | {paper(study, row)} | "
-        f"{row.stderr_of_estimator:.4f} | {row.importance_error:.2f} | {decimals(row.importance_error_reported)} |"
+        f"{row.stderr_of_estimator:.4f} | {row.importance_error * slope[row.estimator]:.2f} | "
+        f"{decimals(row.importance_error_reported)} |"
         for row in table[table["study"] == study].itertuples()
     ]
 
