@@ -43,12 +43,16 @@ def paper(study: str, row: Any) -> str:
 
 
 def device_lines(table: pd.DataFrame) -> list[str]:
-    """Return a row a method, with the paper's seconds where its Table 3 has them."""
+    """Return a row a method, with the deviation of several samples, and the paper's seconds of its Table 3."""
     return [
-        f"| {row.method} | {row.evaluations:,} | {row.seconds:.2f} ({row.deviation:.2f}) | "
+        f"| {row.method} | {row.evaluations:,} | {row.seconds:.2f}{spread(row.deviation)} | "
         f"{row.evaluations_a_second:.1f} | {100 * row.share_of_bare:.1f} % | {decimals(row.paper_seconds)} |"
         for row in table.itertuples()
     ]
+
+
+def spread(deviation: float) -> str:
+    return "" if math.isnan(deviation) else f" ({deviation:.2f})"
 
 
 def whole(number: float) -> str:

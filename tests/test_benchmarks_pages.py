@@ -50,3 +50,11 @@ def test_the_papers_table_7_is_complete(study: str):
     assert study in sensitivity.PLANS
     assert sorted(tables.PAPER_STDERR[study]) == sorted({arrangements for arrangements, _ in sensitivity.PAPER})
     assert set(device.PAPER.values()) == {0.02, 0.13, 0.69, 0.14, 0.57, 29.29, 2470.73}
+
+
+def test_a_single_timed_sample_has_no_deviation():
+    row = {"method": "loco", "evaluations": 1051, "seconds": 8.4, "evaluations_a_second": 18.0, "share_of_bare": 1.04}
+    table = pd.DataFrame([row | {"deviation": float("nan"), "paper_seconds": 0.57}])
+    assert tables.device_lines(table) == ["| loco | 1,051 | 8.40 | 18.0 | 104.0 % | 0.57 |"]
+    table["deviation"], table["paper_seconds"] = 0.02, float("nan")
+    assert tables.device_lines(table) == ["| loco | 1,051 | 8.40 (0.02) | 18.0 | 104.0 % | – |"]
