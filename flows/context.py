@@ -12,10 +12,10 @@ from conf.schema import Study
 from tasks.store import Store
 from tasks.tracking import Tracker
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[..., None]
 
 
-def silent(what: str, done: int, of: int) -> None:
+def silent(what: str, done: int, of: int, note: str = "") -> None:
     """Report progress to nobody."""
 
 
@@ -29,7 +29,7 @@ class Context:
         tracker: the study's MLflow experiment.
         device: "cpu" or "cuda".
         force: make outputs again even where intact ones are there.
-        progress: called with (what, done, of).
+        progress: called with (what, done, of) and perhaps a note on how it goes.
     """
 
     study: Study

@@ -149,6 +149,11 @@ class Tracker:
         runs = self.client.search_runs([self.experiment_id], wanted, max_results=1, order_by=["start_time DESC"])
         return runs[0] if runs else None
 
+    def called(self, name: str) -> list[Run]:
+        """Return the runs of this experiment with this name, newest first."""
+        runs = self.client.search_runs([self.experiment_id], order_by=["start_time DESC"])
+        return [run for run in runs if run.info.run_name == name]
+
     def get(self, run_id: str) -> Run:
         """Return a run.
 

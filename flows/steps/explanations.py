@@ -72,7 +72,7 @@ def explain_work(context: Context, subject: Subject, method: Method) -> Work:
 
     def work(folder: Path) -> None:
         def progress(done: int, of: int) -> None:
-            context.progress(f"explain {method.label}", done, of)
+            context.progress(f"explain {method.label}, samples", done, of)
 
         with context.store.lock("device", shared=True):
             explain_method(subject, method, context.study.seed, folder, context.study.explain.workers, progress)

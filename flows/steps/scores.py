@@ -74,7 +74,7 @@ def evaluate_work(context: Context, subject: Subject, run: MethodRun) -> Work:
 
     def work(folder: Path) -> None:
         def progress(done: int, of: int) -> None:
-            context.progress(f"evaluate {run.method.label}", done, of)
+            context.progress(f"evaluate {run.method.label}, samples", done, of)
 
         workers = study.explain.workers
         with context.store.lock("device", shared=True):
