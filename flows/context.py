@@ -11,6 +11,7 @@ import torch
 from conf.schema import Study
 from tasks.store import Store
 from tasks.tracking import Tracker
+from tasks.tracking_notes import experiment_note
 
 Progress = Callable[..., None]
 
@@ -60,6 +61,7 @@ def open_context(study: Study, force: bool = False, progress: Progress = silent,
     if prefect_run:
         tags["prefect_run"] = prefect_run
     tracker = Tracker.connect(study.tracking_uri, store.root, study.name, tags)
+    tracker.describe(experiment_note(study))
     return Context(study, store, tracker, device, force, progress)
 
 

@@ -22,7 +22,7 @@ from flows.known import known_studies, known_study
 from metrics import metrics
 
 Schema = dict[str, Any]
-EMPTY = (None, "", [], {})
+EMPTY: tuple[Any, ...] = (None, "", [], {})
 OPTIONS_HELP = "The method's own options, such as budget=1000, estimator=algorithm2; empty: its defaults."
 BETWEEN = re.compile(r"[,\n]\s*(?=[\w.]+\s*=)")
 

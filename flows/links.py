@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from urllib.parse import quote
 
+from conf.schema import Study
 from flows.environment import MLFLOW_UI
+from tasks.store import Store
 from tasks.tracking import Tracker, shown
 
 LOOPBACK_MLFLOW = "http://127.0.0.1:5000"
@@ -29,7 +31,9 @@ def prefect_ui() -> str:
 def experiment_page(tracker: Tracker, rows: str = "") -> str:
     """Return the page of a study's runs; ``rows`` is a filter of them."""
     filtered = f"&searchFilter={quote(rows)}" if rows else ""
-    return f"{mlflow_ui(tracker.uri)}/#/experiments/{tracker.experiment_id}/runs?workflowType=machine_learning{filtered}"
+    return (
+        f"{mlflow_ui(tracker.uri)}/#/experiments/{tracker.experiment_id}/runs?workflowType=machine_learning{filtered}"
+    )
 
 
 def charts_page(tracker: Tracker) -> str:
@@ -41,3 +45,27 @@ def run_page(tracker: Tracker, run_id: str, artifact: str = "") -> str:
     """Return the page of one run, or of an artifact of it."""
     place = f"/artifacts/{quote(artifact)}" if artifact else ""
     return f"{mlflow_ui(tracker.uri)}/#/experiments/{tracker.experiment_id}/runs/{run_id}{place}"
+
+
+def addresses(study: Study) -> dict[str, str]:
+    """Return where a study that has run is: pages of both UIs, and of its newest report where there is one.
+
+    Raises:
+        ValueError: the study has not run in its storage, or the tracking server cannot be used.
+    """
+    store = Store(study.storage)
+    tracker = Tracker.connect(study.tracking_uri, store.root, study.name, {}, make=False)
+    found = {
+        "experiment": experiment_page(tracker),
+        "methods": experiment_page(tracker, METHOD_ROWS),
+        "charts": charts_page(tracker),
+    }
+    summary = tracker.newest_report()
+    if summary is not None:
+        run_id = summary.info.run_id
+        found |= {"summary": run_page(tracker, run_id)}
+        found |= {"comparison": run_page(tracker, run_id, "comparison.html")}
+        found |= {"report": run_page(tracker, run_id, "report/report.html")}
+        page = store.folder("report", summary.data.tags["report"]) / "report.html"
+        found |= {"report file": str(page)} if page.is_file() else {}
+    return found | {"prefect": f"{prefect_ui()}/deployments"}

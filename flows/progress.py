@@ -98,6 +98,13 @@ class Reporter:
 
 
 @cache
-def reporter() -> Reporter:
+def terminal() -> Reporter:
     """Return the process's reporter."""
     return Reporter(Console())
+
+
+def reporter(beside: bool = False) -> Reporter:
+    """Return the process's reporter; ``beside`` moves it to stderr, where stdout is for machines."""
+    if beside:
+        terminal().console = Console(stderr=True)
+    return terminal()

@@ -117,9 +117,14 @@ def report(study: Picked, methods: Labels = (), changes: Changes = "") -> str:
     study = picked(study, changes)
     context = begin(study)
     runs = methods_of(context, "", chosen(study, methods), scored=True)
-    with context.tracker.run(f"{study.name} / summary", {"stage": "summary"}) as run_id:
+    with context.tracker.run(*summary_run(study)) as run_id:
         do_report(context, runs, run_id)
     return run_id
+
+
+def summary_run(study: Study) -> tuple[str, dict[str, str]]:
+    """Return the name and tags of a summary run."""
+    return f"{study.name} / summary / seed {study.seed}", {"stage": "summary"}
 
 
 def chosen(study: Study, labels: tuple[str, ...]) -> list[Method]:

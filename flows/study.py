@@ -48,7 +48,7 @@ def run_study(context: Context, methods: list[Method]) -> str:
     """
     study = context.study
     whole = len(methods) == len(study.explainers)
-    with context.tracker.run(f"{study.name} / summary", {"stage": "summary"}) as run_id:
+    with context.tracker.run(*stages.summary_run(study)) as run_id:
         before = context if whole else replace(context, force=False)
         data = stages.do_preprocess(before)
         model = stages.do_train(before, data.output)

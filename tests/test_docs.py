@@ -218,11 +218,10 @@ def test_dotted_options_exist():
     sections_of_study = {name.partition(".")[0] for name, _ in leaves(Study) if "." in name}
     known = {name for name, _ in leaves(Study)}
     known |= {name.rpartition(".")[0] for name in known}
-    logged = {"explain.seconds", "explain.model_share"}
     for page, code in inline_code():
         head = re.fullmatch(r"(\w+)\.([\w.]+)(=\S+)?", code)
         if head and head[1] in sections_of_study and not head[2].endswith(("csv", "json", "md", "py")):
-            assert f"{head[1]}.{head[2]}" in known | logged, f"{page}: {code}"
+            assert f"{head[1]}.{head[2]}" in known, f"{page}: {code}"
 
 
 def test_named_files_and_tests_exist():

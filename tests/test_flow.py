@@ -65,8 +65,8 @@ def test_one_flat_row_a_method_with_every_metric_and_its_time(storage, first):
 def test_curves_are_stepped_by_percent_and_their_area_is_the_score(storage, first):
     there = tracker(storage)
     run = rows(storage)[0]
-    points = there.client.get_metric_history(run.info.run_id, "curve.ins_auc") or there.client.get_metric_history(
-        run.info.run_id, "curve.inc_auc"
+    points = there.client.get_metric_history(run.info.run_id, "curve/ins_auc") or there.client.get_metric_history(
+        run.info.run_id, "curve/inc_auc"
     )
     assert [point.step for point in points] == [0, 25, 50, 75, 100]
     heights = [point.value for point in points]
@@ -124,7 +124,7 @@ def test_other_metrics_make_new_rows_and_the_old_ones_stop_being_latest(storage,
     there = tracker(storage)
     new = there.get(runs[0])
     assert new.data.params["evaluate.grid_step"] == "50"
-    assert [point.step for point in there.client.get_metric_history(runs[0], "curve.inc_auc")] == [0, 50, 100]
+    assert [point.step for point in there.client.get_metric_history(runs[0], "curve/inc_auc")] == [0, 50, 100]
     assert len(rows(storage)) == 4
     back = stages.evaluate(tiny_study(storage), methods=("random",))
     assert back[0] in old and len(rows(storage)) == 4

@@ -58,7 +58,7 @@ def log_train(context: Context, run_id: str, output: Output) -> None:
     context.tracker.metrics(run_id, {name: float(value) for name, value in scores.items() if is_number(value)})
     history = pd.read_csv(output.folder / "history.csv")
     rows = [
-        (f"epoch.{name}", float(value), int(row["epoch"]))
+        (f"epoch/{name}", float(value), int(row["epoch"]))
         for _, row in history.iterrows()
         for name, value in row.items()
         if name != "epoch"
