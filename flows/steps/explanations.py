@@ -83,8 +83,7 @@ def explain_work(context: Context, subject: Subject, method: Method) -> Work:
 
 def method_run_name(context: Context, method: Method) -> str:
     """Return a method run's name, for people."""
-    study = context.study
-    return f"{study.data.dataset}-{study.data.task} / {method.label} / seed {study.seed}"
+    return f"{context.study.name} / {method.label} / seed {context.study.seed}"
 
 
 def method_tags(context: Context, method: Method, data: Output, model: Output) -> dict[str, str]:
@@ -97,7 +96,7 @@ def log_explanation(context: Context, run_id: str, data: Output, output: Output)
     """Log a method's attributions, audit and share of time inside the model."""
     study = context.study
     audit = audit_means(output.folder, study.explain.shard_size, study.explain.samples)
-    numbers = {name.replace("audit.", "audit/", 1): number for name, number in audit.items()}
+    numbers = {name.replace("audit.", "explain/", 1): number for name, number in audit.items()}
     clock = read_json(output.folder / CLOCK)
     if clock["seconds"] > 0:
         numbers["explain/seconds"] = clock["seconds"]

@@ -74,7 +74,7 @@ def stage_run(context: Context, stage: str, made: Mapping[str, Any], work: Work,
         if output is not None and known is not None:
             return StageRun(output, known.info.run_id, reused=True)
         study = context.study
-        name = f"{study.data.dataset}-{study.data.task} / {stage} / seed {study.seed}"
+        name = f"{study.name} / {stage} / seed {study.seed}"
         with context.tracker.run(name, {"stage": stage, NOTE: stage_note(study, stage)}) as run_id:
             log_conf(context, run_id, stage, made)
             if output is None:
