@@ -15,7 +15,7 @@ from pathlib import Path
 from flows.environment import MLFLOW_UI, STORAGE
 
 HOST = "127.0.0.1"
-START_SECONDS = 180
+START_SECONDS = 300
 STOP_SECONDS = 10
 
 

@@ -19,7 +19,7 @@ FLAGS = [
     "--disable-sync",
 ]
 WIDE = {"width": 1500, "height": 1000}
-WAIT_MS = 60_000
+WAIT_MS = 120_000
 FIELD = ".schema-form-property"
 NO_ASSISTANT = """
 localStorage.setItem("mlflow.assistant.fab.autoOpenedOnFirstLoad_v1", "true");

@@ -22,8 +22,8 @@ from tasks.store import Store
 from tests.conftest import ROOT
 from tests.studies import tiny_study
 
-START_SECONDS = 240
-RUN_SECONDS = 240
+START_SECONDS = 600
+RUN_SECONDS = 600
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 FIRST = {"name": "synthetic", "explainers": [{"method": "kernelshap", "budget": 120}, "random"]}
 

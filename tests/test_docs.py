@@ -113,7 +113,8 @@ def test_commands_parse(line: str):
     if "conf" in parameters:
         study = load_study(ROOT / parameters["conf"], parameters["overrides"])
         labels = {method.label for method in study.explainers}
-        assert set(parameters.get("method") or []) <= labels
+        method = parameters.get("method") or []
+        assert set([method] if isinstance(method, str) else method) <= labels
 
 
 def test_every_command_is_documented():
