@@ -1,4 +1,4 @@
-# ordeval: make run (the synthetic study), make test, make ui, make venv, make check, make docs
+# ordeval: make run (the synthetic study), make test, make ui, make screenshots, make venv, make check, make docs
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ export DO_NOT_TRACK ?= true
 export MLFLOW_DISABLE_TELEMETRY ?= true
 export PREFECT_SERVER_ANALYTICS_ENABLED ?= false
 
-.PHONY: run test venv ui lint types docs check clean
+.PHONY: run test venv ui screenshots lint types docs check clean
 
 run: $(STAMP)
 	$(BIN)/ordeval run conf/synthetic.yaml
@@ -19,6 +19,9 @@ venv: $(STAMP)
 
 ui: $(STAMP)
 	@exec $(BIN)/ordeval ui
+
+screenshots: $(STAMP)
+	$(BIN)/python -m tests.screenshots
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

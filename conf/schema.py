@@ -24,7 +24,9 @@ class Cohort(Section):
     """Which ICU stays take part."""
 
     min_age: int = Field(18, ge=0, title="Youngest age", description="Years at admission.")
-    first_stay_only: bool = Field(True, title="First ICU stay of each hospital admission only")
+    first_stay_only: bool = Field(
+        True, title="First ICU stay of each hospital admission only", description="Off: every stay counts."
+    )
     window_hours: float = Field(
         12.0, gt=0, le=87600, title="Observation window", description="Hours from ICU admission."
     )
@@ -37,7 +39,9 @@ class Tokens(Section):
     """How events and texts become tokens."""
 
     max_tokens: int = Field(150, ge=1, title="Longest sequence", description="Tokens, [CLS] not counted.")
-    keep: Literal["last", "first"] = Field("last", title="Which end of a longer window or text is kept")
+    keep: Literal["last", "first"] = Field(
+        "last", title="Which end of a longer window or text is kept", description="last: the newest tokens."
+    )
     min_count: int = Field(
         5, ge=1, title="Rarest code", description="Training occurrences that a code or a word needs."
     )
@@ -78,8 +82,10 @@ class Text(Section):
 class Split(Section):
     """How patients are divided; of texts, images and tables with a published test part, how the rest is."""
 
-    test_share: Share = Field(0.2, title="Share of patients in the test part")
-    validation_share: Share = Field(0.1, title="Share of training patients held out for early stopping")
+    test_share: Share = Field(0.2, title="Share of patients in the test part", description="Between 0 and 1.")
+    validation_share: Share = Field(
+        0.1, title="Share of training patients held out for early stopping", description="Between 0 and 1."
+    )
     stratify: bool = Field(True, title="Stratify by label", description="By a patient's highest label.")
     given: bool = Field(True, title="Use a given split", description="MEDS only: metadata/subject_splits.parquet.")
     most_train: Count | None = Field(
@@ -101,9 +107,9 @@ class Table(Section):
 class Synthetic(Section):
     """The synthetic cohort's size."""
 
-    stays: int = Field(3000, ge=20, title="Stays")
-    min_events: int = Field(8, ge=1, title="Fewest events a stay")
-    max_events: int = Field(60, ge=1, title="Most events a stay")
+    stays: int = Field(3000, ge=20, title="Stays", description="How many are drawn.")
+    min_events: int = Field(8, ge=1, title="Fewest events a stay", description="At least 1.")
+    max_events: int = Field(60, ge=1, title="Most events a stay", description="At least the fewest.")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -147,7 +153,9 @@ class Data(Section):
         "bernoulli",
         "boston",
         "rotten_tomatoes",
-    ] = Field("synthetic", title="Data set")
+    ] = Field(
+        "synthetic", title="Data set", description="Its options are below; those of other data sets have no effect."
+    )
     path: Path | None = Field(
         None,
         title="Folder",
@@ -237,17 +245,25 @@ class Model(Section):
         "char_cnn, bilstm; for images: digit_cnn, object_cnn; for tables: mlp (classes), forest (a number), polynomial "
         "(a known function, nothing is trained).",
     )
-    heads: Count = Field(6, title="Attention heads")
-    layers: Count = Field(3, title="Hidden layers")
-    width: Count = Field(384, title="Hidden width")
-    feed_forward: Count = Field(1536, title="Feed-forward width")
-    dropout: float = Field(0.5, ge=0, lt=1, title="Dropout")
-    epochs: Count = Field(20, title="Most epochs")
-    patience: Count = Field(3, title="Epochs without a better validation loss before stopping")
-    batch_size: Count = Field(32, title="Training batch")
-    learning_rate: float = Field(1e-4, gt=0, title="Learning rate")
-    weight_decay: float = Field(0.01, ge=0, title="Weight decay")
-    warmup_share: float = Field(0.1, ge=0, lt=1, title="Share of steps that warm up")
+    heads: Count = Field(6, title="Attention heads", description="Of each layer; the width is a multiple of it.")
+    layers: Count = Field(3, title="Hidden layers", description="Of the encoder.")
+    width: Count = Field(384, title="Hidden width", description="Of the encoder's states.")
+    feed_forward: Count = Field(
+        1536, title="Feed-forward width", description="Of the layer between two attention layers."
+    )
+    dropout: float = Field(0.5, ge=0, lt=1, title="Dropout", description="Share of units left out in training.")
+    epochs: Count = Field(20, title="Most epochs", description="Training ends there, or earlier by patience.")
+    patience: Count = Field(
+        3,
+        title="Epochs without a better validation loss before stopping",
+        description="The best epoch's weights are kept.",
+    )
+    batch_size: Count = Field(32, title="Training batch", description="Samples a step.")
+    learning_rate: float = Field(1e-4, gt=0, title="Learning rate", description="Its peak, after the warm-up.")
+    weight_decay: float = Field(0.01, ge=0, title="Weight decay", description="Of the optimizer.")
+    warmup_share: float = Field(
+        0.1, ge=0, lt=1, title="Share of steps that warm up", description="The learning rate rises over them."
+    )
     optimizer: Literal["adamw", "rmsprop", "sgd"] = Field(
         "adamw", title="Optimizer", description="sgd has a momentum of 0.9."
     )
@@ -315,7 +331,9 @@ class Explain(Section):
     """What is explained, and how the work is cut."""
 
     samples: Count = Field(50, title="Explained samples", description="Stays of the test part.")
-    output: Literal["probability", "log_probability", "logit"] = Field("probability", title="Explained output")
+    output: Literal["probability", "log_probability", "logit"] = Field(
+        "probability", title="Explained output", description="Of the predicted class: what the players share out."
+    )
     players: Literal["tokens", "times", "words", "sentences"] = Field(
         "tokens",
         title="Players",
@@ -345,7 +363,9 @@ class Explain(Section):
         1, ge=1, le=1024, title="Samples side by side", description="Of one shard; their requests share batches."
     )
     shard_size: Count = Field(8, title="Samples a shard", description="A killed run loses at most one shard a worker.")
-    workers: int = Field(1, ge=1, le=64, title="Shards at a time")
+    workers: int = Field(
+        1, ge=1, le=64, title="Shards at a time", description="Threads; the result is the same for any number."
+    )
 
     @model_validator(mode="after")
     def _one_at_a_time(self) -> Self:
@@ -375,6 +395,7 @@ class Evaluate(Section):
         ),
         min_length=1,
         title="Metrics",
+        description="What the explanations are scored with.",
     )
     grid_step: int = Field(4, ge=1, le=100, title="Grid step", description="Percent of the players.")
     permutations: Count = Field(10, title="Permutations", description="Paired: the same for all methods.")
@@ -415,7 +436,7 @@ class Study(Section):
     name: str = Field(
         title="Name", description="Names the MLflow experiment.", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
     )
-    seed: int = Field(0, ge=0, title="Seed")
+    seed: int = Field(0, ge=0, title="Seed", description="Of every draw: split, weights, explanations, permutations.")
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", title="Device", description="auto takes CUDA if there is one."
     )
@@ -425,7 +446,11 @@ class Study(Section):
     tracking_uri: str = Field("", title="MLflow tracking URI", description="Empty: sqlite in the storage folder.")
     data: Data = Field(Data(), title="Data")
     model: Model = Field(Model(), title="Model")
-    explainers: tuple[Method, ...] = Field(default_factory=default_methods, title="Explainers")
+    explainers: tuple[Method, ...] = Field(
+        default_factory=default_methods,
+        title="Explainers",
+        description="The methods that are compared, each under its own label.",
+    )
     explain: Explain = Field(Explain(), title="Explain")
     evaluate: Evaluate = Field(Evaluate(), title="Evaluate")
     timing: Timing = Field(Timing(), title="Timing")

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,79 +19,154 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
     help="Which explanation of a sequence model can be believed, and what it costs.",
+    epilog="Exit codes: 0 done; 2 a fault of the input, told in one message; 1 a crash; 130 or 143 stopped.",
 )
 
 EXIT_FAULT = 2
+EXIT_STOPPED = 128
+KINDS = ("datasets", "explainers", "metrics", "studies")
+
+
+def labels(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete a method's label: of the study on the line."""
+    from conf import load_study
+
+    path = ctx.params.get("conf")
+    try:
+        known = [method.label for method in load_study(Path(path), ["data={}"]).explainers] if path else []
+    except ValueError:
+        return []
+    return [label for label in known if label.startswith(incomplete)]
+
+
+def names(incomplete: str) -> list[str]:
+    """Complete a study's name."""
+    from flows.known import known_studies
+
+    return [name for name in known_studies(HERE) if name.startswith(incomplete)]
+
+
+def kinds(incomplete: str) -> list[str]:
+    """Complete what can be listed."""
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
 
 Conf = Annotated[Path, typer.Argument(help="The study's YAML, for example conf/synthetic.yaml.", show_default=False)]
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="key=value overrides, for example explain.samples=10.", show_default=False)
 ]
 Force = Annotated[bool, typer.Option("--force", help="Make outputs again even where intact ones are there.")]
-From = Annotated[str, typer.Option("--from", help="MLflow run id of the stage before; default: this study's own.")]
-Methods = Annotated[
-    list[str] | None, typer.Option("--method", "-m", help="Label of a method of the study; repeat for more.")
+From = Annotated[
+    str, typer.Option("--from", help="Name or MLflow id of the run to go on from; default: this study's own.")
 ]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option("--method", "-m", help="Label of a method of the study; repeat for more.", autocompletion=labels),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts; progress goes to stderr.")]
+Name = Annotated[
+    str, typer.Argument(help="A study's YAML, or the name of one that ran in the storage.", autocompletion=names)
+]
+Storage = Annotated[Path, typer.Option(help="The studies' storage folder.")]
+HERE = Path("ordeval-store")
 
 
 @app.command()
-def run(conf: Conf, overrides: Overrides = None, force: Force = False) -> None:
+def run(conf: Conf, overrides: Overrides = None, force: Force = False, json: Json = False) -> None:
     """Run a whole study; intact earlier outputs are reused."""
-    start("flows.study", "study", conf, overrides, force=force)
+    start(("flows.study", "study"), conf, overrides, json, force=force)
 
 
 @app.command()
-def preprocess(conf: Conf, overrides: Overrides = None, force: Force = False) -> None:
+def rerun(
+    conf: Conf,
+    method: Annotated[str, typer.Option("--method", "-m", help="Label of the method.", autocompletion=labels)],
+    overrides: Overrides = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Run one method of a study again: explanations, scores, cost, and the report of all methods."""
+    start(("flows.study", "rerun"), conf, overrides, json, method=method, force=force)
+
+
+@app.command()
+def preprocess(conf: Conf, overrides: Overrides = None, force: Force = False, json: Json = False) -> None:
     """Run the preprocess stage alone: raw tables to tokens, vocabulary and audit."""
-    start("flows.stages", "preprocess", conf, overrides, force=force)
+    start(("flows.stages", "preprocess"), conf, overrides, json, force=force)
 
 
 @app.command()
-def train(conf: Conf, overrides: Overrides = None, source: From = "", force: Force = False) -> None:
+def train(conf: Conf, overrides: Overrides = None, source: From = "", force: Force = False, json: Json = False) -> None:
     """Run the train stage alone, on a preprocess run's output."""
-    start("flows.stages", "train", conf, overrides, run=source, force=force)
+    start(("flows.stages", "train"), conf, overrides, json, run=source, force=force)
 
 
 @app.command()
 def explain(
-    conf: Conf, overrides: Overrides = None, source: From = "", method: Methods = None, force: Force = False
+    conf: Conf,
+    overrides: Overrides = None,
+    source: From = "",
+    method: Methods = None,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
     """Run the explain stage alone, on a train run's model."""
-    start("flows.stages", "explain", conf, overrides, run=source, methods=tuple(method or ()), force=force)
+    start(("flows.stages", "explain"), conf, overrides, json, run=source, methods=tuple(method or ()), force=force)
 
 
 @app.command()
 def evaluate(
-    conf: Conf, overrides: Overrides = None, source: From = "", method: Methods = None, force: Force = False
+    conf: Conf,
+    overrides: Overrides = None,
+    source: From = "",
+    method: Methods = None,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
     """Run the evaluate stage alone, on a method run's explanations."""
-    start("flows.stages", "evaluate", conf, overrides, run=source, methods=tuple(method or ()), force=force)
+    start(("flows.stages", "evaluate"), conf, overrides, json, run=source, methods=tuple(method or ()), force=force)
 
 
 @app.command()
-def timing(conf: Conf, overrides: Overrides = None, source: From = "", method: Methods = None) -> None:
+def timing(
+    conf: Conf, overrides: Overrides = None, source: From = "", method: Methods = None, json: Json = False
+) -> None:
     """Run the timing stage alone: seconds, evaluations and memory, measured anew."""
-    start("flows.stages", "timing", conf, overrides, run=source, methods=tuple(method or ()))
+    start(("flows.stages", "timing"), conf, overrides, json, run=source, methods=tuple(method or ()))
 
 
 @app.command()
-def report(conf: Conf, overrides: Overrides = None, method: Methods = None) -> None:
+def report(conf: Conf, overrides: Overrides = None, method: Methods = None, json: Json = False) -> None:
     """Run the report stage alone, on what has been evaluated."""
-    start("flows.stages", "report", conf, overrides, methods=tuple(method or ()))
+    start(("flows.stages", "report"), conf, overrides, json, methods=tuple(method or ()))
 
 
 @app.command("list")
-def list_(kind: Annotated[str, typer.Argument(help="explainers, metrics or datasets")]) -> None:
-    """Print what there is, one line each."""
-    lines = guarded(lambda: catalogue(kind))
-    width = max(len(name) for name in lines)
-    for name, line in lines.items():
-        typer.echo(f"{name:<{width}}  {line}")
+def list_(
+    kind: Annotated[str, typer.Argument(help="explainers, metrics, datasets or studies", autocompletion=kinds)],
+    storage: Storage = HERE,
+    json: Json = False,
+) -> None:
+    """Print what there is, one line each; studies are those of conf/ and of the storage folder."""
+    show(guarded(lambda: catalogue(kind, storage)), json)
+
+
+@app.command("open")
+def open_(study: Name, overrides: Overrides = None, storage: Storage = HERE, json: Json = False) -> None:
+    """Print where a study is in MLflow, Prefect and on disk; `ordeval ui` serves both."""
+
+    def found() -> dict[str, str]:
+        from flows.known import study_at
+        from flows.links import addresses
+
+        return addresses(study_at(study, storage.expanduser().resolve(), overrides))
+
+    show(guarded(found), json)
 
 
 @app.command()
 def ui(
-    storage: Annotated[Path, typer.Option(help="The studies' storage folder.")] = Path("ordeval-store"),
+    storage: Storage = HERE,
     prefect_port: Annotated[int, typer.Option(help="Port of the Prefect UI on loopback.")] = 4200,
     mlflow_port: Annotated[int, typer.Option(help="Port of the MLflow UI on loopback.")] = 5000,
 ) -> None:
@@ -100,10 +176,14 @@ def ui(
     raise SystemExit(guarded(lambda: serve_all(storage, prefect_port, mlflow_port)))
 
 
-def catalogue(kind: str) -> dict[str, str]:
-    """Return names and one-line descriptions of the ``kind`` of plug-in."""
+def catalogue(kind: str, storage: Path = HERE) -> dict[str, str]:
+    """Return names and one-line descriptions of the ``kind`` of plug-in, or of the known studies."""
     from explainers.registry import nearest
 
+    if kind == "studies":
+        from flows.known import known_studies
+
+        return {name: str(path) for name, path in known_studies(storage).items()}
     if kind == "datasets":
         from tasks.preprocess import datasets
 
@@ -116,7 +196,28 @@ def catalogue(kind: str) -> dict[str, str]:
         from metrics import metrics
 
         return {name: first_line(found) for name, found in metrics().items()}
-    raise ValueError(f"unknown kind {kind!r}: {nearest(kind, ['datasets', 'explainers', 'metrics'])}")
+    raise ValueError(f"unknown kind {kind!r}: {nearest(kind, list(KINDS))}")
+
+
+def show(lines: dict[str, str], json: bool) -> None:
+    """Print names and what they stand for as a table, one line each where it is piped, or as JSON."""
+    if json:
+        typer.echo(dumps(lines, indent=1))
+        return
+    if not sys.stdout.isatty():
+        width = max(len(name) for name in lines)
+        typer.echo("\n".join(f"{name:<{width}}  {line}" for name, line in lines.items()))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, line in lines.items():
+        table.add_row(Text(name, "bold"), Text(line))
+    Console().print(table)
 
 
 def first_line(documented: type) -> str:
@@ -124,8 +225,8 @@ def first_line(documented: type) -> str:
     return (documented.__doc__ or "").strip().splitlines()[0]
 
 
-def start(module: str, name: str, conf: Path, overrides: list[str] | None, **parameters: Any) -> None:
-    """Check the study, then run the flow ``name`` of ``module`` on it in this process."""
+def start(flow: tuple[str, str], conf: Path, overrides: list[str] | None, json: bool, **parameters: Any) -> None:
+    """Check the study, then run a ``flow``, by its module and name, on it in this process."""
 
     def checked() -> Any:
         from conf import load_study
@@ -133,16 +234,30 @@ def start(module: str, name: str, conf: Path, overrides: list[str] | None, **par
         return load_study(conf, overrides)
 
     study = guarded(checked)
-    guarded(lambda: check_ready(study, name))
+    guarded(lambda: check_ready(study, flow[1]))
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-
-    def work() -> None:
-        import importlib
-
-        getattr(importlib.import_module(module), name)(study, **parameters)
-
     signal.signal(signal.SIGTERM, stop)
-    guarded(work)
+    guarded(lambda: work(flow, study, json, parameters))
+
+
+def work(flow: tuple[str, str], study: Any, json: bool, parameters: dict[str, Any]) -> None:
+    """Run the flow; with ``json`` print what it returned, the MLflow run ids, and where the study is."""
+    import importlib
+
+    from flows.progress import reporter
+
+    shown = reporter(json)
+    try:
+        made = getattr(importlib.import_module(flow[0]), flow[1])(study, **parameters)
+    except KeyboardInterrupt:
+        raise SystemExit(EXIT_STOPPED + signal.SIGINT) from None
+    finally:
+        shown.close()
+    if json:
+        from flows.links import addresses
+
+        runs = [made] if isinstance(made, str) else list(made)
+        typer.echo(dumps({"study": study.name, "flow": flow[1], "runs": runs, "places": addresses(study)}, indent=1))
 
 
 def check_ready(study: Any, name: str) -> None:
@@ -155,13 +270,13 @@ def check_ready(study: Any, name: str) -> None:
     from tasks.preprocess import check
 
     open_context(study)
-    if name in ("study", "preprocess"):
+    if name in ("study", "rerun", "preprocess"):
         check(study.data)
 
 
 def stop(*_: object) -> None:
     """Leave through the context managers, so that open runs are closed as KILLED."""
-    raise SystemExit(128 + signal.SIGTERM)
+    raise SystemExit(EXIT_STOPPED + signal.SIGTERM)
 
 
 def guarded(work: Callable[[], Any]) -> Any:

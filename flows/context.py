@@ -11,11 +11,12 @@ import torch
 from conf.schema import Study
 from tasks.store import Store
 from tasks.tracking import Tracker
+from tasks.tracking_notes import experiment_note
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[..., None]
 
 
-def silent(what: str, done: int, of: int) -> None:
+def silent(what: str, done: int, of: int, note: str = "") -> None:
     """Report progress to nobody."""
 
 
@@ -29,7 +30,7 @@ class Context:
         tracker: the study's MLflow experiment.
         device: "cpu" or "cuda".
         force: make outputs again even where intact ones are there.
-        progress: called with (what, done, of).
+        progress: called with (what, done, of) and perhaps a note on how it goes.
     """
 
     study: Study
@@ -60,6 +61,7 @@ def open_context(study: Study, force: bool = False, progress: Progress = silent,
     if prefect_run:
         tags["prefect_run"] = prefect_run
     tracker = Tracker.connect(study.tracking_uri, store.root, study.name, tags)
+    tracker.describe(experiment_note(study))
     return Context(study, store, tracker, device, force, progress)
 
 

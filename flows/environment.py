@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+STORAGE = "ORDEVAL_STORAGE"  # the storage folder of runs that are started from a form
+MLFLOW_UI = "ORDEVAL_MLFLOW_UI"  # where `ordeval ui` shows a local MLflow database
+
 QUIET = {
     "DO_NOT_TRACK": "true",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",

@@ -3,102 +3,129 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from prefect import flow, task
-from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_progress_artifact
-from prefect.artifacts import update_progress_artifact as update_progress
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from pydantic import Field
 
 from conf.schema import Method, Study
 from flows import steps
+from flows.artifacts import ArtifactProgress, show_results
 from flows.context import Context, open_context
-from flows.progress import reporter
+from flows.forms import read_parts
+from flows.known import known_study, remember, storage_here
 from flows.steps import MethodRun, StageRun
 from flows.upstream import data_of, methods_of, model_of
 from tasks.evaluate import check_metrics
 from tasks.explain import check_methods
 from tasks.store import Output
-from tasks.tracking import experiment_link
 
+Picked = Annotated[
+    Study | str,
+    Field(title="Study", description="A study that ran here, as it last ran, or one of conf/."),
+]
 Upstream = Annotated[
-    str, Field(title="Earlier run", description="Id of the MLflow run to go on from; empty: this study's own.")
+    str,
+    Field(title="Earlier run", description="Name or id of the MLflow run to go on from; empty: this study's own."),
 ]
 Force = Annotated[bool, Field(title="Force", description="Make the output again even where an intact one is there.")]
 Labels = Annotated[
     tuple[str, ...], Field(title="Methods", description="Labels of the study's methods; none: all of them.")
 ]
+Changes = Annotated[
+    str,
+    Field(title="Changes", description="Options to change, such as explain.samples=10, seed=1; empty: none."),
+]
 
 
 def begin(study: Study, force: bool = False) -> Context:
-    """Open the context of a flow that runs now."""
-    return open_context(study, force, ArtifactProgress(), str(flow_run.get_id() or ""))
+    """Open the context of a flow that runs now, and keep the study's conf under its name."""
+    context = open_context(study, force, ArtifactProgress(study.name), str(flow_run.get_id() or ""))
+    remember(study, context.store)
+    return context
 
 
-class ArtifactProgress:
-    """Shows progress on the terminal and as Prefect progress artifacts, one for each piece of work."""
+def picked(study: Study | str, changes: str) -> Study:
+    """Return the study that a form or a caller names.
 
-    def __init__(self) -> None:
-        self.artifacts: dict[str, Any] = {}
-
-    def __call__(self, what: str, done: int, of: int) -> None:
-        """Report that ``done`` of ``of`` are finished."""
-        reporter()(what, done, of)
-        percent = 100.0 * done / max(of, 1)
-        if what not in self.artifacts:
-            key = "".join(character if character.isalnum() else "-" for character in what.lower())
-            self.artifacts[what] = create_progress_artifact(percent, key=key, description=what)
-        else:
-            update_progress(self.artifacts[what], progress=percent)
+    Raises:
+        ConfError: there is none of this name, or it cannot run with these changes.
+        ValueError: changes to a study that is given whole.
+    """
+    if isinstance(study, str):
+        return known_study(study, storage_here(), read_parts(changes))
+    if changes:
+        raise ValueError(f"changes is {changes!r} and the study is given whole; make the changes in it")
+    return study
 
 
-@flow(name="preprocess", flow_run_name="{study.name} / preprocess")
-def preprocess(study: Study, force: Force = False) -> str:
+def run_name() -> str:
+    """Return the flow run's name: the study, and the stage where it is one alone."""
+    study, stage = flow_run.get_parameters()["study"], flow_run.get_flow_name()
+    name = study if isinstance(study, str) else study["name"] if isinstance(study, dict) else study.name
+    return name if stage == "study" else f"{name} / {stage}"
+
+
+@flow(name="preprocess", flow_run_name=run_name)
+def preprocess(study: Picked, changes: Changes = "", force: Force = False) -> str:
     """Turn the raw tables into tokens, a vocabulary and an audit. Returns the MLflow run's id."""
-    return do_preprocess(begin(study, force)).run_id
+    return do_preprocess(begin(picked(study, changes), force)).run_id
 
 
-@flow(name="train", flow_run_name="{study.name} / train")
-def train(study: Study, run: Upstream = "", force: Force = False) -> str:
+@flow(name="train", flow_run_name=run_name)
+def train(study: Picked, run: Upstream = "", changes: Changes = "", force: Force = False) -> str:
     """Train and register the model on a preprocess run's output. Returns the MLflow run's id."""
-    context = begin(study, force)
+    context = begin(picked(study, changes), force)
     return do_train(context, data_of(context, run)).run_id
 
 
-@flow(name="explain", flow_run_name="{study.name} / explain")
-def explain(study: Study, run: Upstream = "", methods: Labels = (), force: Force = False) -> list[str]:
+@flow(name="explain", flow_run_name=run_name)
+def explain(
+    study: Picked, run: Upstream = "", methods: Labels = (), changes: Changes = "", force: Force = False
+) -> list[str]:
     """Explain the study's samples with each method, on a train run's model. Returns the methods' MLflow run ids."""
+    study = picked(study, changes)
     context = begin(study, force)
     model = model_of(context, run)
     return [done.run_id for done in do_explain(context, chosen(study, methods), data_of(context, "", model), model)]
 
 
-@flow(name="evaluate", flow_run_name="{study.name} / evaluate")
-def evaluate(study: Study, run: Upstream = "", methods: Labels = (), force: Force = False) -> list[str]:
+@flow(name="evaluate", flow_run_name=run_name)
+def evaluate(
+    study: Picked, run: Upstream = "", methods: Labels = (), changes: Changes = "", force: Force = False
+) -> list[str]:
     """Score the methods' explanations with every metric. Returns the methods' MLflow run ids."""
+    study = picked(study, changes)
     context = begin(study, force)
     runs = methods_of(context, run, chosen(study, methods))
     return [done.run_id for done in do_evaluate(context, runs)]
 
 
-@flow(name="timing", flow_run_name="{study.name} / timing")
-def timing(study: Study, run: Upstream = "", methods: Labels = ()) -> list[str]:
+@flow(name="timing", flow_run_name=run_name)
+def timing(study: Picked, run: Upstream = "", methods: Labels = (), changes: Changes = "") -> list[str]:
     """Measure seconds, evaluations and memory of each method, alone on the device; never reused."""
+    study = picked(study, changes)
     context = begin(study)
     runs = methods_of(context, run, chosen(study, methods))
     return [done.run_id for done in do_timing(context, runs)]
 
 
-@flow(name="report", flow_run_name="{study.name} / report")
-def report(study: Study, methods: Labels = ()) -> str:
+@flow(name="report", flow_run_name=run_name)
+def report(study: Picked, methods: Labels = (), changes: Changes = "") -> str:
     """Write the comparison table, curves and figures of what has been evaluated. Returns the summary run's id."""
+    study = picked(study, changes)
     context = begin(study)
     runs = methods_of(context, "", chosen(study, methods), scored=True)
-    with context.tracker.run(f"{study.name} / summary", {"stage": "summary"}) as run_id:
+    with context.tracker.run(*summary_run(study)) as run_id:
         do_report(context, runs, run_id)
     return run_id
+
+
+def summary_run(study: Study) -> tuple[str, dict[str, str]]:
+    """Return the name and tags of a summary run."""
+    return f"{study.name} / summary / seed {study.seed}", {"stage": "summary"}
 
 
 def chosen(study: Study, labels: tuple[str, ...]) -> list[Method]:
@@ -152,9 +179,7 @@ def do_report(context: Context, runs: list[MethodRun], run_id: str) -> Path:
     """Write and log the report, show it in Prefect and on the terminal, and return its page."""
     data, model = inputs_of(context, runs)
     results, files = as_task("report", steps.report)(context, runs, data, model, run_id)
-    create_markdown_artifact(files["table.md"].read_text(), key="comparison", description="Methods x metrics")
-    create_link_artifact(files["report.html"].as_uri(), key="report", description="The report on this machine")
-    reporter().table(results, files["report.html"], context.tracker.uri, experiment_link(context.tracker))
+    show_results(context, runs, results, files["report.html"], run_id)
     return files["report.html"]
 
 

@@ -12,9 +12,11 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+from flows.environment import MLFLOW_UI, STORAGE
+
 HOST = "127.0.0.1"
-START_SECONDS = 180
-STOP_SECONDS = 20
+START_SECONDS = 300
+STOP_SECONDS = 10
 
 
 def serve_all(storage: Path, prefect_port: int, mlflow_port: int) -> int:
@@ -27,7 +29,7 @@ def serve_all(storage: Path, prefect_port: int, mlflow_port: int) -> int:
     for name, port in (("prefect", prefect_port), ("mlflow", mlflow_port)):
         check_free(name, port)
     storage.mkdir(parents=True, exist_ok=True)
-    environment = server_environment(prefect_port)
+    environment = server_environment(storage, prefect_port, mlflow_port)
     processes: dict[str, subprocess.Popen[bytes]] = {}
     previous = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -62,14 +64,19 @@ def check_free(name: str, port: int) -> None:
             raise ValueError(f"port {port} is taken; choose another with --{name}-port")
 
 
-def server_environment(prefect_port: int) -> dict[str, str]:
-    """Return the environment of the servers: the UI must call the API at the port it is served from."""
+def server_environment(storage: Path, prefect_port: int, mlflow_port: int) -> dict[str, str]:
+    """Return the environment of the servers: the UI must call the API at the port it is served from.
+
+    The deployments' runs take the storage folder from it, and the address for their links to MLflow.
+    """
     return {
         **os.environ,
         "PREFECT_SERVER_API_HOST": HOST,
         "PREFECT_SERVER_API_PORT": str(prefect_port),
         "PREFECT_API_URL": f"http://{HOST}:{prefect_port}/api",
         "PYTHONUNBUFFERED": "1",
+        STORAGE: str(storage.resolve()),
+        MLFLOW_UI: f"http://{HOST}:{mlflow_port}",
     }
 
 
@@ -120,14 +127,27 @@ def wait_for_any(processes: dict[str, subprocess.Popen[bytes]]) -> int:
 
 
 def stop_all(processes: dict[str, subprocess.Popen[bytes]]) -> None:
-    """Stop every server and what it started: first kindly, then for good."""
-    for process in reversed(list(processes.values())):
+    """Stop every server and what it started: first kindly, then for good.
+
+    The deployments go first, alone: they tell the Prefect server which runs they stop, and would wait for one that is
+    gone.
+    """
+    deployments = processes.get("deployments")
+    if deployments is not None:
+        stop({"deployments": deployments})
+    stop({name: process for name, process in processes.items() if process is not deployments})
+
+
+def stop(processes: dict[str, subprocess.Popen[bytes]]) -> None:
+    """Stop these servers together; what does not end within ``STOP_SECONDS`` is killed, and named."""
+    for process in processes.values():
         signal_group(process, signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS
-    for process in processes.values():
+    for name, process in processes.items():
         try:
             process.wait(max(0.1, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
+            print(f"{name} did not stop within {STOP_SECONDS} s; killed", file=sys.stderr)
             signal_group(process, signal.SIGKILL)
             process.wait()
 

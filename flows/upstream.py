@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from dataclasses import replace
 
 from conf.schema import Method
@@ -9,6 +11,10 @@ from flows import steps
 from flows.context import Context
 from flows.steps import MethodRun
 from tasks.store import Output, digest_of
+
+log = logging.getLogger(__name__)
+
+RUN_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class UpstreamError(ValueError):
@@ -20,6 +26,7 @@ def data_of(context: Context, run_id: str, model: Output | None = None) -> Outpu
     if model is not None:
         return needed(context, "preprocess", model.upstream("preprocess"))
     if run_id:
+        run_id = run_called(context, run_id, "preprocess")
         return needed(context, "preprocess", stage_tag(context, run_id, "preprocess", "output"))
     return needed(context, "preprocess", digest_of(steps.preprocess_made(context)))
 
@@ -29,20 +36,22 @@ def model_of(context: Context, run_id: str, explanations: Output | None = None) 
     if explanations is not None:
         return needed(context, "train", explanations.upstream("train"))
     if run_id:
+        run_id = run_called(context, run_id, "train")
         return needed(context, "train", stage_tag(context, run_id, "train", "output"))
     return needed(context, "train", digest_of(steps.train_made(context, data_of(context, ""))))
 
 
 def methods_of(context: Context, run_id: str, methods: list[Method], scored: bool = False) -> list[MethodRun]:
-    """Return the method runs to go on from: one picked by id, or those of the study's own conf.
+    """Return the method runs to go on from: one picked by name or id, or those of the study's own conf.
 
     Args:
         context: the execution.
-        run_id: a method's run; empty takes every method's own.
+        run_id: id or name of a method's run; empty takes every method's own.
         methods: which methods of the study.
         scored: whether scores must be there too (and timing is taken where it is).
     """
     if run_id:
+        run_id = run_called(context, run_id, "method")
         digest = stage_tag(context, run_id, "method", "explain")
         label = context.tracker.get(run_id).data.tags["method"]
         output = needed(context, "explain", digest)
@@ -65,6 +74,36 @@ def own_run(context: Context, method: Method, data: Output, model: Output, score
     if known is None:
         raise UpstreamError(f"MLflow has no run of {method.label} with these outputs; run `ordeval run` on this study")
     return replace(run, run_id=known.info.run_id)
+
+
+def scored_methods(context: Context, methods: list[Method]) -> list[MethodRun]:
+    """Return the runs of those methods that have scores, in their order; the others are named in the log."""
+    model = model_of(context, "")
+    data = data_of(context, "", model)
+    found = []
+    for method in methods:
+        try:
+            found.append(own_run(context, method, data, model, scored=True))
+        except UpstreamError as error:
+            log.warning("the report leaves %s out: %s", method.label, error)
+    return found
+
+
+def run_called(context: Context, name: str, stage: str) -> str:
+    """Return the id of a run given by id or by name; of several with one name the newest finished ``stage`` run.
+
+    Raises:
+        UpstreamError: no run of this study is called so, or none of the wanted stage.
+    """
+    if RUN_ID.fullmatch(name):
+        return name
+    runs = context.tracker.called(name)
+    if not runs:
+        raise UpstreamError(
+            f"no run of the study {context.study.name!r} is called {name!r}; copy a name, or an id, from the MLflow UI"
+        )
+    fitting = [run for run in runs if run.data.tags.get("stage") == stage and run.info.status == "FINISHED"]
+    return str((fitting or runs)[0].info.run_id)
 
 
 def method_of(label: str, explanations: Output) -> Method:

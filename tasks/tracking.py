@@ -52,7 +52,7 @@ class Tracker:
     tags: Mapping[str, str]
 
     @classmethod
-    def connect(cls, uri: str, storage: Path, study: str, tags: Mapping[str, str]) -> Tracker:
+    def connect(cls, uri: str, storage: Path, study: str, tags: Mapping[str, str], make: bool = True) -> Tracker:
         """Return the tracker of ``study``; makes database and experiment once, and closes runs whose process died.
 
         Args:
@@ -60,14 +60,17 @@ class Tracker:
             storage: folder for that database and its artifacts.
             study: name of the experiment.
             tags: set on every run that this tracker starts.
+            make: make the experiment where there is none.
 
         Raises:
-            TrackingError: the server cannot be reached or refuses.
+            TrackingError: the server cannot be reached or refuses, or there is no experiment and none is to be made.
         """
         uri = uri or f"sqlite:///{storage.resolve()}/mlflow.db"
         reach(uri)
         try:
             client = mlflow.MlflowClient(uri, registry_uri=uri)
+            if not make and client.get_experiment_by_name(study) is None:
+                raise TrackingError(f"study {study!r} has not run at {shown(uri)}; run it, or give its storage folder")
             tracker = cls(client, uri, experiment_id(client, uri, storage, study), dict(tags))
         except (MlflowException, ImportError) as error:
             reason = str(error).strip().partition("\n")[0]
@@ -143,11 +146,26 @@ class Tracker:
         described = Dataset(name=name, digest=digest, source_type="local", source="{}")
         self.client.log_inputs(run_id, [DatasetInput(described, [InputTag("mlflow.data.context", context)])])
 
+    def describe(self, note: str) -> None:
+        """Set the description (Markdown) of this study's experiment."""
+        self.client.set_experiment_tag(self.experiment_id, "mlflow.note.content", note)
+
     def find(self, **tags: str) -> Run | None:
         """Return the newest run of this experiment that has all ``tags``."""
         wanted = " and ".join(f"tags.`{key}` = '{value}'" for key, value in tags.items())
         runs = self.client.search_runs([self.experiment_id], wanted, max_results=1, order_by=["start_time DESC"])
         return runs[0] if runs else None
+
+    def newest_report(self) -> Run | None:
+        """Return the newest finished summary run that has a report."""
+        wanted = "attributes.status = 'FINISHED' and tags.stage = 'summary' and tags.report != ''"
+        runs = self.client.search_runs([self.experiment_id], wanted, max_results=1, order_by=["start_time DESC"])
+        return runs[0] if runs else None
+
+    def called(self, name: str) -> list[Run]:
+        """Return the runs of this experiment with this name, newest first."""
+        runs = self.client.search_runs([self.experiment_id], order_by=["start_time DESC"])
+        return [run for run in runs if run.info.run_name == name]
 
     def get(self, run_id: str) -> Run:
         """Return a run.
@@ -274,8 +292,3 @@ def git_commit() -> str:
 def cut(text: str) -> str:
     """Return ``text`` within the server's limit."""
     return text if len(text) <= LONGEST_PARAM else text[: LONGEST_PARAM - 1] + "…"
-
-
-def experiment_link(tracker: Tracker) -> str:
-    """Return the fragment of the MLflow UI that opens on this study's runs."""
-    return f"#/experiments/{tracker.experiment_id}/runs?workflowType=machine_learning"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -12,6 +13,7 @@ from prefect.testing.utilities import prefect_test_harness
 from conf.load import check_study
 from flows import stages
 from flows.context import open_context
+from flows.study import rerun
 from flows.study import study as study_flow
 from flows.upstream import UpstreamError
 from tasks.tracking import TrackingError
@@ -65,8 +67,8 @@ def test_one_flat_row_a_method_with_every_metric_and_its_time(storage, first):
 def test_curves_are_stepped_by_percent_and_their_area_is_the_score(storage, first):
     there = tracker(storage)
     run = rows(storage)[0]
-    points = there.client.get_metric_history(run.info.run_id, "curve.ins_auc") or there.client.get_metric_history(
-        run.info.run_id, "curve.inc_auc"
+    points = there.client.get_metric_history(run.info.run_id, "curve/ins_auc") or there.client.get_metric_history(
+        run.info.run_id, "curve/inc_auc"
     )
     assert [point.step for point in points] == [0, 25, 50, 75, 100]
     heights = [point.value for point in points]
@@ -144,7 +146,7 @@ def test_other_metrics_make_new_rows_and_the_old_ones_stop_being_latest(storage,
     there = tracker(storage)
     new = there.get(runs[0])
     assert new.data.params["evaluate.grid_step"] == "50"
-    assert [point.step for point in there.client.get_metric_history(runs[0], "curve.inc_auc")] == [0, 50, 100]
+    assert [point.step for point in there.client.get_metric_history(runs[0], "curve/inc_auc")] == [0, 50, 100]
     assert len(rows(storage)) == 4
     back = stages.evaluate(tiny_study(storage), methods=("random",))
     assert back[0] in old and len(rows(storage)) == 4
@@ -176,6 +178,37 @@ def test_a_stage_goes_on_from_a_run_picked_by_id(storage, first):
     assert there.get(runs[0]).data.tags["train"] == train.data.tags["output"]
     scored = stages.evaluate(other, run=runs[0])
     assert scored == runs and "inc_auc" in there.get(runs[0]).data.metrics
+
+
+def test_a_run_is_picked_by_name_and_one_of_the_wrong_stage_refused(storage, first):
+    other = tiny_study(storage, explainers=[{"method": "loco"}])
+    runs = stages.explain(other, run="tiny / train / seed 0")
+    there = tracker(storage)
+    assert there.get(runs[0]).info.run_name == "tiny / loco / seed 0"
+    assert stages.evaluate(other, run="tiny / loco / seed 0") == runs
+    with pytest.raises(UpstreamError, match="is of stage 'preprocess'; pick a train run"):
+        stages.explain(other, run="tiny / preprocess / seed 0")
+    with pytest.raises(UpstreamError, match="no run of the study 'tiny' is called 'tiny / trane'"):
+        stages.explain(other, run="tiny / trane")
+
+
+def test_one_method_is_rerun_and_reported_with_the_others(storage, first):
+    before = {run.data.tags["method"]: run.info.run_id for run in rows(storage) if run.data.tags["method"] != "loco"}
+    summary = tracker(storage).get(rerun(tiny_study(storage), method="random", force=True))
+    after = {label: summary.data.tags[f"run.{label}"] for label in before}
+    assert {label for label in before if after[label] != before[label]} == {"random"}
+    assert {name for name in summary.data.metrics if name.startswith("mean_rank/")} == {
+        f"mean_rank/{m}" for m in before
+    }
+
+
+def test_experiment_and_runs_say_what_they_are(storage, first):
+    there = tracker(storage)
+    assert "planted on synthetic" in there.client.get_experiment(there.experiment_id).tags["mlflow.note.content"]
+    for run in there.client.search_runs([there.experiment_id], "attributes.status = 'FINISHED'"):
+        assert run.data.tags["mlflow.note.content"], run.info.run_name
+    page = there.client.download_artifacts(first, "comparison.html")
+    assert "<small>rank 1" in Path(page).read_text() or "<small>rank 2.5" in Path(page).read_text()
 
 
 def test_a_run_of_the_wrong_stage_is_refused(storage, first):

@@ -1,102 +1,86 @@
-"""`ordeval ui`: both servers on loopback, every stage a deployment with a form, a run triggered there, one stop."""
+"""`ordeval ui` without a browser: what its forms hold and send, and a port that is taken."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.request
 
 import pytest
 
+from conf.load import ConfError
+from flows.forms import form, from_form, read_options, to_form
+from flows.known import known_studies, known_study, remember
+from flows.serve import FLOWS, first_values
+from flows.stages import explain, picked
+from flows.study import rerun, study
+from tasks.store import Store
 from tests.conftest import ROOT
+from tests.servers import free_port
 from tests.studies import tiny_study
 
-START_SECONDS = 240
-RUN_SECONDS = 240
+
+def test_a_form_sends_the_study_that_it_shows(tmp_path):
+    shown = tiny_study(tmp_path, explainers=[{"method": "ordshap", "budget": 120, "estimator": "algorithm2"}])
+    sent = to_form(shown)
+    assert sent["explainers"][0]["options"] == "budget=120, estimator=algorithm2"
+    assert from_form(sent) == shown
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def test_fields_left_empty_take_their_defaults(tmp_path):
+    sent = to_form(tiny_study(tmp_path))
+    empty = {**sent, "tracking_uri": "", "data": {**sent["data"], "path": "", "labels_path": None}, "timing": None}
+    filled = from_form(empty)
+    assert filled.data.path is None and filled.timing.samples == 5
 
 
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"explainers": [{"method": "ordshap", "options": "budget"}]}, "'budget' is not of the form key=value"),
+        ({"explainers": [{"method": "shap"}]}, "unknown explainer 'shap'"),
+        ({"data": {"dataset": "eicu", "task": "los"}}, "data.path is missing"),
+    ],
+)
+def test_what_a_form_cannot_mean_is_told_as_on_the_command_line(tmp_path, change, said):
+    with pytest.raises(ConfError, match=said):
+        from_form({**to_form(tiny_study(tmp_path)), **change})
 
 
-def call(url: str, content: dict | None = None):
-    data = None if content is None else json.dumps(content).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.loads(answer.read())
+def test_options_may_hold_commas_and_stand_on_lines():
+    assert read_options("graph=grid, shape=[2, 3]\norder=2") == {"graph": "grid", "shape": [2, 3], "order": 2}
 
 
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory):
-    """Start `ordeval ui`; yield its process, the Prefect API, the MLflow address and the storage."""
-    folder = tmp_path_factory.mktemp("ui")
-    prefect, mlflow = free_port(), free_port()
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    command = [sys.executable, "-m", "flows.cli", "ui", "--storage", str(folder / "store")]
-    with (folder / "log").open("w") as output:
-        process = subprocess.Popen(
-            [*command, "--prefect-port", str(prefect), "--mlflow-port", str(mlflow)],
-            cwd=ROOT,
-            env={**clean, "PREFECT_HOME": str(folder / "prefect")},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        deadline = time.monotonic() + START_SECONDS
-        while "Ctrl-C stops both" not in (folder / "log").read_text():
-            assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
-            time.sleep(0.5)
-        yield process, f"http://127.0.0.1:{prefect}/api", f"http://127.0.0.1:{mlflow}", folder / "store"
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(60)
-    assert process.returncode == 0
-    assert not listens(prefect) and not listens(mlflow)
+def test_a_study_that_ran_is_known_as_it_ran(tmp_path):
+    remember(tiny_study(tmp_path, seed=3), Store(tmp_path))
+    remember(tiny_study(tmp_path, name="synthetic", seed=4), Store(tmp_path))
+    assert {"tiny", "synthetic", "eicu-los"} <= set(known_studies(tmp_path))
+    assert known_study("tiny", tmp_path) == tiny_study(tmp_path, seed=3)
+    assert known_study("synthetic", tmp_path, ["explain.samples=2"]).seed == 4
+    with pytest.raises(ConfError, match="no study is called 'tinny': did you mean 'tiny'"):
+        known_study("tinny", tmp_path)
+    assert (tmp_path / "studies" / "tiny.yaml").stat().st_mode & 0o077 == 0
 
 
-def deployments(api: str) -> dict[str, dict]:
-    deadline = time.monotonic() + START_SECONDS
-    while True:
-        found = {item["entrypoint"].rpartition(":")[2]: item for item in call(f"{api}/deployments/filter", {})}
-        if len(found) == 7 and all(item["status"] == "READY" for item in found.values()):
-            return found
-        assert time.monotonic() < deadline, f"only {sorted(found)} are ready"
-        time.sleep(1)
+def test_a_form_offers_what_is_known(tmp_path):
+    remember(tiny_study(tmp_path, explainers=[{"method": "loco", "label": "mine"}]), Store(tmp_path))
+    fields = form(rerun, tmp_path)["properties"]
+    assert "tiny" in fields["study"]["enum"] and "mine" in fields["method"]["enum"]
+    assert "mine" in form(explain, tmp_path)["properties"]["methods"]["items"]["enum"]
+    whole = form(study, tmp_path)["definitions"]
+    assert {"ordshap", "lime"} <= set(whole["Method"]["properties"]["method"]["enum"])
+    assert "perm_auc" in whole["Evaluate"]["properties"]["metrics"]["items"]["enum"]
 
 
-def test_every_stage_has_a_form_and_a_run_from_it_completes(servers):
-    _, api, mlflow, storage = servers
-    found = deployments(api)
-    assert set(found) == {"study", "preprocess", "train", "explain", "evaluate", "timing", "report"}
-    for item in found.values():
-        fields = item["parameter_openapi_schema"]["definitions"]["Data"]["properties"]
-        assert all(field.get("title") or "$ref" in str(field) for field in fields.values()), fields
-    study = tiny_study(storage).model_dump(mode="json")
-    begun = call(f"{api}/deployments/{found['preprocess']['id']}/create_flow_run", {"parameters": {"study": study}})
-    deadline = time.monotonic() + RUN_SECONDS
-    while True:
-        state = call(f"{api}/flow_runs/{begun['id']}")["state"]
-        if state["type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED"):
-            break
-        assert time.monotonic() < deadline, state
-        time.sleep(1)
-    assert state["type"] == "COMPLETED", state
-    ask = {"experiment_ids": ["1"], "filter": "tags.stage = 'preprocess'"}
-    runs = call(f"{mlflow}/api/2.0/mlflow/runs/search", ask)["runs"]
-    tags = {tag["key"]: tag["value"] for tag in runs[0]["data"]["tags"]}
-    assert runs[0]["info"]["status"] == "FINISHED" and tags["prefect_run"] == begun["id"]
+def test_what_a_form_shows_first_is_a_study_that_runs():
+    shown = first_values("study")["study"]
+    assert from_form(shown).name == "synthetic"
+    assert all(first_values(flow.name) for flow in FLOWS)
+
+
+def test_changes_are_for_a_study_that_is_named(tmp_path):
+    with pytest.raises(ValueError, match="the study is given whole"):
+        picked(tiny_study(tmp_path), "seed=1")
 
 
 def test_a_taken_port_is_named():

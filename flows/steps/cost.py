@@ -33,7 +33,7 @@ def timing(context: Context, run: MethodRun, data: Output, model: Output, subjec
     numbers: dict[str, float] = {}
     for name in ("seconds", "evaluations", "peak_memory_mb"):
         numbers[name] = float(frame[name].mean())
-        numbers[f"{name}.stderr"] = float(frame[name].std(ddof=1)) / len(frame) ** 0.5
+        numbers[f"stderr/{name}"] = float(frame[name].std(ddof=1)) / len(frame) ** 0.5
     with context.tracker.run("", {}, run.run_id):
         context.tracker.metrics(run.run_id, numbers)
         context.tracker.table(run.run_id, frame, "timing.csv")

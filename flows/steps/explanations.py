@@ -19,6 +19,7 @@ from tasks.explain import CLOCK, audit_means, explain_method
 from tasks.gather import attribution_table, set_tables
 from tasks.store import Output, code_digest, digest_of, read_json
 from tasks.subject import Subject
+from tasks.tracking_notes import NOTE, method_note
 
 
 def explain(context: Context, method: Method, data: Output, model: Output, subject: Subject | None = None) -> MethodRun:
@@ -30,7 +31,7 @@ def explain(context: Context, method: Method, data: Output, model: Output, subje
         known = context.tracker.find(stage="method", method=method.label, explain=digest)
         if output is not None and known is not None:
             return MethodRun(method, known.info.run_id, output, reused=True)
-        with context.tracker.run(method_run_name(context, method), method_tags(method, data, model)) as run_id:
+        with context.tracker.run(method_run_name(context, method), method_tags(context, method, data, model)) as run_id:
             log_conf(context, run_id, "explain", made)
             if output is None:
                 subject = subject or load_subject(context, data, model)
@@ -72,7 +73,7 @@ def explain_work(context: Context, subject: Subject, method: Method) -> Work:
 
     def work(folder: Path) -> None:
         def progress(done: int, of: int) -> None:
-            context.progress(f"explain {method.label}", done, of)
+            context.progress(f"explain {method.label}, samples", done, of)
 
         with context.store.lock("device", shared=True):
             explain_method(subject, method, context.study.seed, folder, context.study.explain.workers, progress)
@@ -82,23 +83,24 @@ def explain_work(context: Context, subject: Subject, method: Method) -> Work:
 
 def method_run_name(context: Context, method: Method) -> str:
     """Return a method run's name, for people."""
-    study = context.study
-    return f"{study.data.dataset}-{study.data.task} / {method.label} / seed {study.seed}"
+    return f"{context.study.name} / {method.label} / seed {context.study.seed}"
 
 
-def method_tags(method: Method, data: Output, model: Output) -> dict[str, str]:
-    """Return the tags that tie a method's run to its study and its inputs."""
-    return {"stage": "method", "method": method.label, "preprocess": data.digest, "train": model.digest}
+def method_tags(context: Context, method: Method, data: Output, model: Output) -> dict[str, str]:
+    """Return the tags that tie a method's run to its study and its inputs, and its description."""
+    tags = {"stage": "method", "method": method.label, "preprocess": data.digest, "train": model.digest}
+    return {**tags, NOTE: method_note(context.study, method)}
 
 
 def log_explanation(context: Context, run_id: str, data: Output, output: Output) -> None:
     """Log a method's attributions, audit and share of time inside the model."""
     study = context.study
-    numbers = audit_means(output.folder, study.explain.shard_size, study.explain.samples)
+    audit = audit_means(output.folder, study.explain.shard_size, study.explain.samples)
+    numbers = {name.replace("audit.", "explain/", 1): number for name, number in audit.items()}
     clock = read_json(output.folder / CLOCK)
     if clock["seconds"] > 0:
-        numbers["explain.seconds"] = clock["seconds"]
-        numbers["explain.model_share"] = clock["model_seconds"] / clock["seconds"]
+        numbers["explain/seconds"] = clock["seconds"]
+        numbers["explain/model_share"] = clock["model_seconds"] / clock["seconds"]
     context.tracker.metrics(run_id, numbers)
     context.tracker.table(run_id, attribution_table(study, data.folder, output.folder), "attributions.csv")
     for name, table in set_tables(study, data.folder, output.folder).items():

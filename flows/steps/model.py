@@ -42,10 +42,14 @@ def make_train(context: Context, data: Output, folder: Path) -> None:
     study = context.study
 
     def progress(record: dict) -> None:
-        context.progress("train", int(record["epoch"]), study.model.epochs)
+        loss = f"validation loss {record['validation_loss']:.4g}"
+        context.progress("train, epochs", int(record["epoch"]), study.model.epochs, loss)
 
     with context.store.lock("device", shared=True):
-        fit(data.folder, study.model, study.seed, context.device, folder, progress)
+        context.progress("train, epochs", 0, study.model.epochs)
+        scores = fit(data.folder, study.model, study.seed, context.device, folder, progress)
+    if scores["epochs"] < study.model.epochs:
+        context.progress("train, epochs", study.model.epochs, study.model.epochs, f"stopped after {scores['epochs']:g}")
 
 
 def log_train(context: Context, run_id: str, output: Output) -> None:
@@ -54,7 +58,7 @@ def log_train(context: Context, run_id: str, output: Output) -> None:
     context.tracker.metrics(run_id, {name: float(value) for name, value in scores.items() if is_number(value)})
     history = pd.read_csv(output.folder / "history.csv")
     rows = [
-        (f"epoch.{name}", float(value), int(row["epoch"]))
+        (f"epoch/{name}", float(value), int(row["epoch"]))
         for _, row in history.iterrows()
         for name, value in row.items()
         if name != "epoch"

@@ -18,7 +18,12 @@ from flows.steps.shared import (
 from tasks.gather import MethodOutputs, gather, moving, with_moves
 from tasks.moves import read_moves, write_moves
 from tasks.report import StudyResults, summary, write_report
+<<<<<<< HEAD
 from tasks.store import Output, code_digest, digest_of
+=======
+from tasks.store import Output
+from tasks.tracking_summary import log_comparison
+>>>>>>> ui
 
 
 def report(
@@ -33,6 +38,7 @@ def report(
     tracker = context.tracker
     tracker.artifact(run_id, output.folder, "report")
     tracker.table(run_id, summary(results).reset_index(), "summary.csv")
+    log_comparison(tracker, run_id, results)
     tracker.json(run_id, {run.method.label: run.run_id for run in runs}, "method_runs.json")
     tracker.set_tags(run_id, {"preprocess": data.digest, "train": model.digest, "report": output.digest})
     return results, files

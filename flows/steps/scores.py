@@ -40,7 +40,7 @@ def evaluate(
             context.tracker.make_latest(run_id, label, context.study.seed)
             return replace(run, run_id=run_id, evaluate=output)
         other = scored not in ("", digest)
-        name, tags = method_run_name(context, run.method), method_tags(run.method, data, model)
+        name, tags = method_run_name(context, run.method), method_tags(context, run.method, data, model)
         with context.tracker.run(name, tags, "" if other else run.run_id) as run_id:
             if other:
                 log_conf(context, run_id, "explain", run.explain.manifest["made"])
@@ -74,7 +74,7 @@ def evaluate_work(context: Context, subject: Subject, run: MethodRun) -> Work:
 
     def work(folder: Path) -> None:
         def progress(done: int, of: int) -> None:
-            context.progress(f"evaluate {run.method.label}", done, of)
+            context.progress(f"evaluate {run.method.label}, samples", done, of)
 
         workers = study.explain.workers
         with context.store.lock("device", shared=True):
@@ -90,12 +90,12 @@ def log_scores(context: Context, run_id: str, data: Output, output: Output) -> N
     scores = read_scores(output.folder, study.evaluate, study.explain.shard_size, samples)
     grouped = scores.groupby("metric", sort=False)["score"]
     numbers = {str(name): float(value) for name, value in grouped.mean().items()}
-    numbers |= {f"{name}.stderr": float(value) for name, value in grouped.sem().items()}
-    numbers |= {f"{name}.undefined_samples": float(column.isna().sum()) for name, column in grouped}
+    numbers |= {f"stderr/{name}": float(value) for name, value in grouped.sem().items()}
+    numbers |= {f"undefined_samples/{name}": float(column.isna().sum()) for name, column in grouped}
     context.tracker.metrics(run_id, numbers)
     curves = read_curves(output.folder, study.evaluate, study.explain.shard_size, len(samples))
     columns = zip(curves["metric"], curves["percent"], curves["mean"], strict=True)
-    points = [(f"curve.{metric}", float(mean), round(percent)) for metric, percent, mean in columns]
+    points = [(f"curve/{metric}", float(mean), round(percent)) for metric, percent, mean in columns]
     context.tracker.metric_rows(run_id, points)
     context.tracker.table(run_id, scores, "scores.csv")
     context.tracker.table(run_id, curves, "curves.csv")

@@ -12,6 +12,7 @@ from conf.schema import Method
 from flows.context import Context
 from tasks.store import Output, digest_of
 from tasks.subject import Subject
+from tasks.tracking_notes import NOTE, stage_note
 
 SOFTWARE = ("torch", "transformers", "captum")
 
@@ -73,7 +74,8 @@ def stage_run(context: Context, stage: str, made: Mapping[str, Any], work: Work,
         if output is not None and known is not None:
             return StageRun(output, known.info.run_id, reused=True)
         study = context.study
-        with context.tracker.run(f"{study.data.dataset}-{study.data.task} / {stage}", {"stage": stage}) as run_id:
+        name = f"{study.name} / {stage} / seed {study.seed}"
+        with context.tracker.run(name, {"stage": stage, NOTE: stage_note(study, stage)}) as run_id:
             log_conf(context, run_id, stage, made)
             if output is None:
                 output = context.store.make(stage, made, work)
