@@ -139,14 +139,14 @@ def test_players_and_architectures_that_do_not_fit_are_told_early(text, images):
     with pytest.raises(ValueError, match="explain.players is 'words'; of image data it is tokens"):
         check_methods(images.data.folder, explain, list(images.study.explainers))
     explain = images.study.explain.model_copy(update={"removal": "attention_mask"})
-    with pytest.raises(ValueError, match="explain.removal is 'attention_mask'; of images it is 'mask_token'"):
+    with pytest.raises(ValueError, match="explain.removal is 'attention_mask'; of image data it is 'mask_token'"):
         Subject.load(images.data.folder, images.model.folder, explain, "cpu")
     explain = text.study.explain.model_copy(update={"players": "times"})
     with pytest.raises(ValueError, match="of text data it is tokens or words or sentences"):
         check_methods(text.data.folder, explain, list(text.study.explainers))
     wrong = text.study.model_copy(update={"model": images.study.model})
     context = open_context(wrong)
-    with pytest.raises(ValueError, match=r"'digit_cnn', which reads image, and the data are text; take one of: bert"):
+    with pytest.raises(ValueError, match=r"'digit_cnn', and the data are text; take one of: bert"):
         steps.train(context, text.data)
 
 
