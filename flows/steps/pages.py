@@ -18,12 +18,8 @@ from flows.steps.shared import (
 from tasks.gather import MethodOutputs, gather, moving, with_moves
 from tasks.moves import read_moves, write_moves
 from tasks.report import StudyResults, summary, write_report
-<<<<<<< HEAD
 from tasks.store import Output, code_digest, digest_of
-=======
-from tasks.store import Output
 from tasks.tracking_summary import log_comparison
->>>>>>> ui
 
 
 def report(
