@@ -221,7 +221,7 @@ def test_dotted_options_exist():
     known |= {name.rpartition(".")[0] for name in known}
     for page, code in inline_code():
         head = re.fullmatch(r"(\w+)\.([\w.]+)(=\S+)?", code)
-        if head and head[1] in sections_of_study and not head[2].endswith(("csv", "json", "md", "py")):
+        if head and head[1] in sections_of_study and not head[2].endswith(("csv", "html", "json", "md", "py")):
             assert f"{head[1]}.{head[2]}" in known, f"{page}: {code}"
 
 
