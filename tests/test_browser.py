@@ -72,9 +72,9 @@ def test_every_field_has_title_and_description_and_a_typed_control(forms):
     for deployment, item in forms.items():
         schema = item["parameter_openapi_schema"]
         for name, field in leaves(schema, schema["definitions"]):
-            assert field.get("title"), (deployment, name)
-            sections = [schema["definitions"][place] for place in sections_of(field)]
-            assert any(part.get("description") for part in (field, *sections)), (deployment, name)
+            told = [field, *(schema["definitions"][place] for place in sections_of(field))]
+            assert any(part.get("title") for part in told), (deployment, name)
+            assert any(part.get("description") for part in told), (deployment, name)
             typed = field.get("type") in ("string", "integer", "number", "boolean", "array")
             assert typed or "$ref" in str(field), (deployment, name, field)
             assert "anyOf" not in field and "additionalProperties" not in field, (deployment, name)
@@ -84,10 +84,10 @@ def test_every_field_has_title_and_description_and_a_typed_control(forms):
 @pytest.mark.parametrize("name", sorted({"study", "rerun"} | STAGES))
 def test_each_form_opens_with_its_titles(page, servers, forms, name):
     browsing.open_form(page, servers.prefect, forms[name])
-    text = page.locator("form").inner_text()
     for told in forms[name]["parameter_openapi_schema"]["properties"].values():
-        assert told["title"] in text and told["description"] in text
-    assert "JSON" not in text and page.locator(".cm-editor, .p-code-input").count() == 0
+        browsing.field(page, told["title"]).wait_for()
+        page.get_by_text(told["description"]).last.wait_for()
+    assert "JSON" not in page.locator("form").inner_text() and page.locator(".cm-editor, .p-code-input").count() == 0
     if name == "study":
         assert page.locator(".p-select-button__control", has_text="kernelshap").count() == 1
         assert browsing.field(page, "Options").locator("textarea").input_value() == "budget=120"
