@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -46,13 +47,12 @@ class ArtifactProgress:
 
 
 def key(*parts: str) -> str:
-    """Return an artifact key: lower-case letters, digits and dashes.
+    """Return an artifact key: lower-case letters, digits and single dashes.
 
-    >>> key("eICU los", "explain ordshap.2")
-    'eicu-los-explain-ordshap-2'
+    >>> key("eICU los", "explain ordshap.2, samples")
+    'eicu-los-explain-ordshap-2-samples'
     """
-    text = "-".join(parts).lower()
-    return "".join(character if character.isascii() and character.isalnum() else "-" for character in text)
+    return re.sub("[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")
 
 
 def show_results(context: Context, runs: list[MethodRun], results: StudyResults, page: Path, summary: str) -> None:

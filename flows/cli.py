@@ -164,6 +164,26 @@ def open_(study: Name, overrides: Overrides = None, storage: Storage = HERE, jso
     show(guarded(found), json)
 
 
+@app.command("show")
+def show_sample(
+    study: Name,
+    sample: Annotated[int, typer.Option(help="Which of the explained samples, from 1.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder that gets the page.")] = Path(),
+    overrides: Overrides = None,
+    storage: Storage = HERE,
+    json: Json = False,
+) -> None:
+    """Write the page of one explained sample, all methods side by side, and print where it is."""
+
+    def written() -> Path:
+        from flows.known import study_at
+        from flows.sample import sample_page
+
+        return sample_page(study_at(study, storage.expanduser().resolve(), overrides), sample, out)
+
+    show({"sample page": str(guarded(written).resolve())}, json)
+
+
 @app.command()
 def ui(
     storage: Storage = HERE,

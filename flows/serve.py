@@ -20,7 +20,7 @@ from flows.study import rerun, study
 
 FIRST = "synthetic"
 NAME = "local"
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 2.0  # between looks for new runs and studies: also how long a stop waits for the look in work
 FLOWS: tuple[Flow[..., Any], ...] = (
     study,
     rerun,
@@ -35,7 +35,7 @@ FLOWS: tuple[Flow[..., Any], ...] = (
 
 def main() -> None:
     """Serve all deployments from this process until it is stopped."""
-    runner = Runner(name="ordeval")
+    runner = Runner(name="ordeval", query_seconds=LOOK_SECONDS)
     served = {}
     for flow in FLOWS:
         deployment: Any = flow.to_deployment(

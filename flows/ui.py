@@ -16,7 +16,8 @@ from flows.environment import MLFLOW_UI, STORAGE
 
 HOST = "127.0.0.1"
 START_SECONDS = 300
-STOP_SECONDS = 10
+STOP_SECONDS = 20
+LINGER_SECONDS = 3
 
 
 def serve_all(storage: Path, prefect_port: int, mlflow_port: int) -> int:
@@ -90,7 +91,9 @@ def mlflow_command(storage: Path, port: int) -> list[str]:
     place = storage.resolve()
     command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
     store = ["--backend-store-uri", f"sqlite:///{place}/mlflow.db"]
-    return [*command, *store, "--artifacts-destination", (place / "mlflow-artifacts").as_uri()]
+    artifacts = ["--artifacts-destination", (place / "mlflow-artifacts").as_uri()]
+    # a page that is open in a browser keeps its connection: a stop would wait for it
+    return [*command, *store, *artifacts, "--uvicorn-opts", f"--timeout-graceful-shutdown {LINGER_SECONDS}"]
 
 
 def launch(command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:

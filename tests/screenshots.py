@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 from tests.servers import Servers, serving
 
 OUT = ROOT / "docs" / "images"
-SMALL = ["explain.samples=8", "data.synthetic.stays=1000", "model.epochs=6"]
+SMALL = ["explain.samples=6", "data.synthetic.stays=800", "model.epochs=6"]
 METHOD_ROWS = "tags.stage = 'method' and tags.latest = 'true'"
 SETTLED_MS = 4000
 

@@ -12,12 +12,12 @@ import pytest
 from tests.servers import FIRST, Servers, serving
 from tests.studies import TINY
 
-pytest.importorskip("playwright", reason="no browser: playwright is not installed")
+pytest.importorskip("playwright", reason="no playwright here: pip install playwright")
 browsing = pytest.importorskip("tests.browsing")
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(shutil.which("chromium") is None, reason="no browser: chromium is not installed"),
+    pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium here: apt-get install chromium"),
 ]
 METHODS = {"kernelshap", "random"}
 STAGES = {"preprocess", "train", "explain", "evaluate", "timing", "report"}
@@ -57,9 +57,14 @@ def leaves(schema: dict, definitions: dict) -> Iterator[tuple[str, dict]]:
     """Yield every field of a form, those of its sections and lists too."""
     for name, field in schema["properties"].items():
         yield name, field
-        for part in (field, *field.get("allOf", []), field.get("items", {})):
-            if "$ref" in part:
-                yield from leaves(definitions[part["$ref"].rpartition("/")[2]], definitions)
+        for section in sections_of(field):
+            yield from leaves(definitions[section], definitions)
+
+
+def sections_of(field: dict) -> list[str]:
+    """Return the names of the sections that a field holds: one, or a list's."""
+    parts = (field, *field.get("allOf", []), field.get("items", {}))
+    return [part["$ref"].rpartition("/")[2] for part in parts if "$ref" in part]
 
 
 def test_every_field_has_title_and_description_and_a_typed_control(forms):
@@ -67,8 +72,9 @@ def test_every_field_has_title_and_description_and_a_typed_control(forms):
     for deployment, item in forms.items():
         schema = item["parameter_openapi_schema"]
         for name, field in leaves(schema, schema["definitions"]):
-            assert field.get("title"), (deployment, name)
-            assert field.get("description"), (deployment, name)
+            told = [field, *(schema["definitions"][place] for place in sections_of(field))]
+            assert any(part.get("title") for part in told), (deployment, name)
+            assert any(part.get("description") for part in told), (deployment, name)
             typed = field.get("type") in ("string", "integer", "number", "boolean", "array")
             assert typed or "$ref" in str(field), (deployment, name, field)
             assert "anyOf" not in field and "additionalProperties" not in field, (deployment, name)
@@ -78,10 +84,10 @@ def test_every_field_has_title_and_description_and_a_typed_control(forms):
 @pytest.mark.parametrize("name", sorted({"study", "rerun"} | STAGES))
 def test_each_form_opens_with_its_titles(page, servers, forms, name):
     browsing.open_form(page, servers.prefect, forms[name])
-    text = page.locator("form").inner_text()
     for told in forms[name]["parameter_openapi_schema"]["properties"].values():
-        assert told["title"] in text and told["description"] in text
-    assert "JSON" not in text and page.locator(".cm-editor, .p-code-input").count() == 0
+        browsing.field(page, told["title"]).wait_for()
+        page.get_by_text(told["description"]).last.wait_for()
+    assert "JSON" not in page.locator("form").inner_text() and page.locator(".cm-editor, .p-code-input").count() == 0
     if name == "study":
         assert page.locator(".p-select-button__control", has_text="kernelshap").count() == 1
         assert browsing.field(page, "Options").locator("textarea").input_value() == "budget=120"
@@ -92,12 +98,13 @@ def test_a_study_started_from_its_form_shows_progress_table_and_links(page, serv
     assert name == "from-form"
     found = servers.api("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [made]}}})
     artifacts = {item["key"]: item for item in found}
-    assert "from-form-train--epochs" in artifacts
+    assert "from-form-train-epochs" in artifacts
     for method in METHODS:
-        told = artifacts[f"from-form-explain-{method}--samples"]
+        told = artifacts[f"from-form-explain-{method}-samples"]
         assert told["type"] == "progress" and float(told["data"]) == 100
         assert re.search(r": 6 of 6, [\d.e+]+ a (second|minute), \d+ s in all", told["description"]), told
-    page.goto(f"{servers.prefect}/runs/flow-run/{made}?tab=Artifacts", wait_until="domcontentloaded")
+    page.goto(f"{servers.prefect}/runs/flow-run/{made}", wait_until="domcontentloaded")
+    page.get_by_text("Artifacts", exact=True).first.click()
     page.get_by_text("Methods x metrics").first.wait_for()
     page.goto(f"{servers.prefect}/artifacts/artifact/{artifacts['from-form-comparison']['id']}")
     page.get_by_text("Inclusion AUC").first.wait_for()
@@ -116,7 +123,7 @@ def test_mlflow_shows_the_methods_as_rows_charts_and_a_ranked_table(page, server
     for method in METHODS:
         page.get_by_text(f"from-form / {method} / seed 7").first.wait_for()
     page.goto(f"{rows}&compareRunsMode=CHART", wait_until="domcontentloaded")
-    page.get_by_text(re.compile(r"^curve \(\d+\)$")).first.wait_for()
+    page.get_by_text("curve/inc_auc", exact=True).first.wait_for()
     page.locator(".js-plotly-plot").first.wait_for()
     page.goto(f"{base}/{run_id}/artifacts/comparison.html", wait_until="domcontentloaded")
     frames = page.frame_locator("iframe")

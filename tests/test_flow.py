@@ -13,6 +13,7 @@ from prefect.testing.utilities import prefect_test_harness
 from conf.load import check_study
 from flows import stages
 from flows.context import open_context
+from flows.sample import sample_page
 from flows.study import rerun
 from flows.study import study as study_flow
 from flows.upstream import UpstreamError
@@ -200,6 +201,13 @@ def test_one_method_is_rerun_and_reported_with_the_others(storage, first):
     assert {name for name in summary.data.metrics if name.startswith("mean_rank/")} == {
         f"mean_rank/{m}" for m in before
     }
+
+
+def test_one_sample_has_a_page_of_its_own(storage, first, tmp_path):
+    page = sample_page(tiny_study(storage), 2, tmp_path)
+    assert page.parent == tmp_path and "kernelshap" in page.read_text()
+    with pytest.raises(ValueError, match="sample is 7, and the study explains 6"):
+        sample_page(tiny_study(storage), 7, tmp_path)
 
 
 def test_experiment_and_runs_say_what_they_are(storage, first):
