@@ -9,10 +9,12 @@ import numpy as np
 from pydantic import Field
 
 from explainers.base import Explainer, SampleExplanation
+from explainers.crossfit import INTERACTING, affords, first_rows, unbiased
 from explainers.designs import walk_coalitions
 from explainers.draws import Draws, order_of
 from explainers.game import Game
 from explainers.lazy import Lazy
+from explainers.pairs import Pairs
 
 if TYPE_CHECKING:
     import torch
@@ -48,6 +50,10 @@ class SampleShapley(Explainer):
         n = game.n
         if n < 60 and 2**n <= self.budget:
             return over_all_orders(game, sample)
+        pairs = (self.budget - 2) // 2
+        if affords(n, pairs):
+            design = Pairs(rng, n, pairs, game.device, lead=first_rows(n, pairs), singles=n <= INTERACTING)
+            return unbiased(game, sample, design)
         pairs = (self.budget - 2) // (2 * (n - 1))
         orders = stratified_orders(rng, max(1, pairs), n, game.device)
         asked = [torch.tensor([[False] * n, [True] * n], device=game.device)]
