@@ -44,6 +44,11 @@ def first_rows(n: int, pairs: int) -> int:
     return pairs if pairs <= most else min(most, 2 * pairs // 3)
 
 
+def design(rng: np.random.Generator, n: int, pairs: int, device: torch.device) -> Pairs:
+    """Return the coalitions to evaluate; all pairs of size 1 are among them where interactions are fitted."""
+    return Pairs(rng, n, pairs, device, lead=first_rows(n, pairs), singles=n <= INTERACTING)
+
+
 @dataclass(frozen=True)
 class Shares:
     """What the rows of the first block stand for.
@@ -53,7 +58,7 @@ class Shares:
         number: of folds.
         known: (m,) the weight of what is left of a row that was seen: its share of all orders.
         unseen: (m,) the weight of what is left of a row in the estimate of its fold; the mean over folds counts.
-        missing: (m,) the share of its variance that sampling without replacement leaves.
+        missing: (m,) what sampling without replacement makes of a row's variance: the folds share what none has seen.
         rest: (n//2,) the part of each size, as a share of the orders, that is for the rows after the block.
     """
 
@@ -76,7 +81,7 @@ def shares_of(pairs: Pairs, rows: int) -> Shares:
     own = np.bincount(size * number + folds, minlength=len(total) * number)[size * number + folds]
     mass, pool, others = mass_of(pairs.n)[size], pairs.pools[size], total[size] - own
     unseen = np.where(whole[size], 0.0, mass * (1 - others / pool) / own)
-    parts = (mass / pool, unseen, 1 - own / (pool - others))
+    parts = (mass / pool, unseen, (1 - total[size] / pool) / (1 - others / pool) ** 2)
     known, unseen, missing = (torch.from_numpy(part).to(pairs.sizes.device) for part in parts)
     folds[whole[size]] = -1
     rest = mass_of(pairs.n) * (1 - total / pairs.pools)
@@ -188,13 +193,13 @@ def of_singles(x: torch.Tensor, difference: torch.Tensor, worth: torch.Tensor) -
 
 
 def read_for_all(x: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
-    """Return (r, n) what a coalition of each size counts for each player: ``1 / s`` inside, ``-1 / (n - s)`` outside."""
+    """Return (r, n) what a coalition of size s counts for each player: ``1 / s`` inside, ``-1 / (n - s)`` outside."""
     inside, outside = 1 / sizes.double(), 1 / (x.shape[1] - sizes).double()
     return ((inside + outside)[:, None] * x + (inside - outside)[:, None]).div_(2)
 
 
 def unbiased(game: Game, sample: int, pairs: Pairs) -> SampleExplanation:
-    """Evaluate the design and estimate; where 32 players or fewer take part its singles are whole."""
+    """Evaluate the pairs of :func:`design` and estimate the Shapley values, without bias, and their standard errors."""
     n, device = game.n, game.device
     rows = first_rows(n, pairs.count)
     shares, share = shares_of(pairs, rows), rows / pairs.count

@@ -87,9 +87,12 @@ class Pairs:
             which = slice(start, start + rows)
             sizes, ranks = self.sizes[which], self._listed[which]
             drawn = ranks < 0
-            kept = torch.zeros((len(sizes), self.n), dtype=torch.bool, device=sizes.device)
-            kept[drawn] = random_subsets(self._draws, sizes[drawn])
-            kept[~drawn] = listed_subsets(self.n, sizes[~drawn], ranks[~drawn])
+            if not bool(drawn.any()):
+                kept = listed_subsets(self.n, sizes, ranks)
+            else:
+                kept = torch.zeros((len(sizes), self.n), dtype=torch.bool, device=sizes.device)
+                kept[drawn] = random_subsets(self._draws, sizes[drawn])
+                kept[~drawn] = listed_subsets(self.n, sizes[~drawn], ranks[~drawn])
             yield kept, self.weights[which], self.missing[which]
             start, rows = start + rows, most
 
@@ -168,12 +171,11 @@ def listed_subsets(n: int, sizes: torch.Tensor, ranks: torch.Tensor) -> torch.Te
     >>> listed_subsets(4, torch.tensor([2, 2, 2]), torch.tensor([0, 1, 5])).int().tolist()
     [[1, 1, 0, 0], [1, 0, 1, 0], [0, 0, 1, 1]]
     """
-    kept = torch.zeros((len(sizes), n), dtype=torch.bool, device=sizes.device)
-    left = ranks.clone()
-    for place in range(int(sizes.max()) if len(sizes) else 0, 0, -1):
-        rows = torch.nonzero(sizes >= place)[:, 0]
-        below = torch.tensor([math.comb(player, place) for player in range(n)], device=sizes.device)
-        player = torch.searchsorted(below, left[rows], right=True) - 1
+    kept, size, left = np.zeros((len(sizes), n), dtype=bool), sizes.cpu().numpy(), ranks.cpu().numpy().copy()
+    for place in range(int(size.max(initial=0)), 0, -1):
+        rows = np.flatnonzero(size >= place)
+        below = np.array([math.comb(player, place) for player in range(n)])
+        player = np.searchsorted(below, left[rows], side="right") - 1
         kept[rows, player] = True
         left[rows] -= below[player]
-    return kept
+    return torch.from_numpy(kept).to(sizes.device)
