@@ -20,6 +20,7 @@ else:
 GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
 FIRST_MIX = -4658895280553007687  # 0xBF58476D1CE4E5B9
 SECOND_MIX = -7723592293110705685  # 0x94D049BB133111EB
+FEW = 1 << 14
 
 
 class Draws:
@@ -35,6 +36,8 @@ class Draws:
         """Return the next (rows, n) keys, long, uniform over all 64-bit integers."""
         start = self.done * self.n
         self.done += rows
+        if self.device.type == "cpu" and rows * self.n <= FEW:
+            return torch.from_numpy(splitmix64_few(start, rows * self.n, self.key).reshape(rows, self.n))
         counter = torch.arange(start, start + rows * self.n, device=self.device).view(rows, self.n)
         return splitmix64(counter, self.key)
 
@@ -65,6 +68,19 @@ def splitmix64(counter: torch.Tensor, key: int) -> torch.Tensor:
     state = (state ^ shifted_right(state, 30)) * FIRST_MIX
     state = (state ^ shifted_right(state, 27)) * SECOND_MIX
     return state ^ shifted_right(state, 31)
+
+
+def splitmix64_few(start: int, count: int, key: int) -> np.ndarray:
+    """Return :func:`splitmix64` of the places from ``start`` on (count,) int64; numpy calls are the cheapest on few."""
+    state = np.arange(start + 1, start + count + 1, dtype=np.int64).view(np.uint64)
+    state *= np.uint64(GOLDEN % 2**64)
+    state += np.uint64(key % 2**64)
+    state ^= state >> np.uint64(30)
+    state *= np.uint64(FIRST_MIX % 2**64)
+    state ^= state >> np.uint64(27)
+    state *= np.uint64(SECOND_MIX % 2**64)
+    state ^= state >> np.uint64(31)
+    return state.view(np.int64)
 
 
 def shifted_right(words: torch.Tensor, bits: int) -> torch.Tensor:

@@ -11,9 +11,9 @@ from pydantic import Field
 from explainers.base import Explainer, SampleExplanation
 from explainers.game import Game
 from explainers.lazy import Lazy
-from explainers.pairs import Pairs
+from explainers.pairs import Pairs, halves
 from explainers.solve import NormalEquations
-from explainers.triples import Fit, fitted, nothing
+from explainers.triples import PINNED, Fit, fitted, nothing
 
 if TYPE_CHECKING:
     import torch
@@ -21,7 +21,6 @@ else:
     torch = Lazy("torch")
 
 MODELLED = 512
-PINNED = 1e4
 
 
 class KernelShap(Explainer):
@@ -81,16 +80,6 @@ class KernelShap(Explainer):
 def scatter(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Return (n, n) the sum of ``weight x x'`` over rows x (r, n)."""
     return (x * weights[:, None]).T @ x
-
-
-def halves(kept: torch.Tensor, outputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return x (r, n), 1 for a kept player and -1 for another, and ``v(S) - v(N without S)`` (r,).
-
-    Args:
-        kept: (r, n) the coalitions S.
-        outputs: (2 r,) of the coalitions, then of their complements.
-    """
-    return kept.double() * 2 - 1, outputs[: len(kept)] - outputs[len(kept) :]
 
 
 def modelled(

@@ -30,6 +30,7 @@ class Memo:
         self.where = np.zeros(0, dtype=np.int64)  # the place of each hash's input and output
         self.inputs: torch.Tensor | None = None
         self.outputs: torch.Tensor | None = None
+        self._latest: tuple[torch.Tensor, np.ndarray, torch.Tensor] | None = None
 
     def complete(
         self,
@@ -39,10 +40,13 @@ class Memo:
     ) -> torch.Tensor:
         """Return the outputs (rows, columns) of distinct inputs; ``ask`` gives those of the ones that are not known."""
         codes = hashes.cpu().numpy()
+        if self._latest is not None:  # learnt only once there is another look-up: many methods ask once
+            self._learn(*self._latest)
+            self._latest = None
         known, place = self._known(inputs, codes)
         if not len(known):
             outputs = ask(inputs, hashes)
-            self._learn(inputs, codes, outputs)
+            self._latest = inputs, codes, outputs
             return outputs
         assert self.outputs is not None
         outputs = torch.empty((len(codes), *self.outputs.shape[1:]), dtype=self.outputs.dtype, device=inputs.device)
@@ -50,7 +54,7 @@ class Memo:
         fresh = np.setdiff1d(np.arange(len(codes)), known, assume_unique=True)
         if len(fresh):
             outputs[fresh] = asked = ask(inputs[fresh], hashes[fresh])
-            self._learn(inputs[fresh], codes[fresh], asked)
+            self._latest = inputs[fresh], codes[fresh], asked
         return outputs
 
     def _known(self, inputs: torch.Tensor, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -33,21 +33,35 @@ class Pairs:
         weights: (count,) float64, the kernel's mass of a size over the pairs drawn of it: the inverse inclusion
             probability times KernelSHAP's weight, up to a constant.
         missing: (count,) float64, the share of the pairs of a size that the design leaves out.
+        pools: (n//2,) float64 on the CPU, how many pairs of each size there are; infinite where it was drawn with
+            replacement.
     """
 
-    def __init__(self, rng: np.random.Generator, n: int, count: int, device: torch.device) -> None:
+    def __init__(
+        self, rng: np.random.Generator, n: int, count: int, device: torch.device, lead: int = 0, singles: bool = False
+    ) -> None:
+        """Lay out the design.
+
+        Its first ``lead`` pairs have the sizes of a design of ``lead``. With ``singles`` all pairs of size 1 are among
+        them.
+        """
         pools = pools_of(n)
-        counts = counts_of(n, pools, count)
+        counts = counts_of(n, pools, count, singles)
+        leads = np.minimum(counts_of(n, pools, lead, singles), counts) if lead else counts
         self.n = n
         self.count = int(counts.sum())
         self.complete = self.count == sum(pools)
         sizes = np.repeat(np.arange(1, len(counts) + 1), counts)
-        order = np.argsort(np.concatenate([np.zeros(0), *((np.arange(c) + 0.5) / c for c in counts)]), kind="stable")
+        parts = zip(leads, counts, strict=True)
+        places = np.concatenate([np.zeros(0), *(place for a, c in parts for place in (evenly(a), 1 + evenly(c - a)))])
+        order = np.argsort(places, kind="stable")
         ranks = self._ranks(rng, pools, counts, device)[torch.from_numpy(order).to(device)]
         self.sizes = torch.from_numpy(sizes[order]).to(device)
         self.weights = torch.from_numpy((masses(n) / counts)[sizes[order] - 1]).to(device)
         shares = counts / np.array([float(min(pool, 2**62)) for pool in pools])
         self.missing = torch.from_numpy(1 - shares[sizes[order] - 1]).to(device)
+        listed = [pool <= LISTED * number for pool, number in zip(pools, counts.tolist(), strict=True)]
+        self.pools = np.array([float(pool) if all_ else np.inf for pool, all_ in zip(pools, listed, strict=True)])
         self._listed = ranks
         self._draws = Draws(rng, n, device)
 
@@ -67,17 +81,35 @@ class Pairs:
 
         The first block has ``first`` pairs where there are as many, and where these are not too large for a block.
         """
-        most = max(1, BLOCK_ENTRIES // self.n)
+        most = largest_block(self.n)
         start, rows = 0, min(first, most)
         while start < self.count or start == 0:
             which = slice(start, start + rows)
             sizes, ranks = self.sizes[which], self._listed[which]
             drawn = ranks < 0
-            kept = torch.zeros((len(sizes), self.n), dtype=torch.bool, device=sizes.device)
-            kept[drawn] = random_subsets(self._draws, sizes[drawn])
-            kept[~drawn] = listed_subsets(self.n, sizes[~drawn], ranks[~drawn])
+            if not bool(drawn.any()):
+                kept = listed_subsets(self.n, sizes, ranks)
+            else:
+                kept = torch.zeros((len(sizes), self.n), dtype=torch.bool, device=sizes.device)
+                kept[drawn] = random_subsets(self._draws, sizes[drawn])
+                kept[~drawn] = listed_subsets(self.n, sizes[~drawn], ranks[~drawn])
             yield kept, self.weights[which], self.missing[which]
             start, rows = start + rows, most
+
+
+def halves(kept: torch.Tensor, outputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return x (r, n), 1 for a kept player and -1 for another, and ``v(S) - v(N without S)`` (r,).
+
+    Args:
+        kept: (r, n) the coalitions S.
+        outputs: (2 r,) of the coalitions, then of their complements.
+    """
+    return kept.double() * 2 - 1, outputs[: len(kept)] - outputs[len(kept) :]
+
+
+def largest_block(n: int) -> int:
+    """Return how many pairs of coalitions of n players a block has at most."""
+    return max(1, BLOCK_ENTRIES // n)
 
 
 def pools_of(n: int) -> list[int]:
@@ -91,8 +123,13 @@ def masses(n: int) -> np.ndarray:
     return np.where(2 * sizes == n, 0.5, 1.0) / (sizes * (n - sizes))
 
 
-def counts_of(n: int, pools: list[int], count: int) -> np.ndarray:
-    """Return how many of ``count`` pairs have each smaller size 1..n//2: all of a size where they fit.
+def evenly(count: int) -> np.ndarray:
+    """Return (count,) places spread evenly over [0, 1)."""
+    return (np.arange(count) + 0.5) / count
+
+
+def counts_of(n: int, pools: list[int], count: int, singles: bool = False) -> np.ndarray:
+    """Return how many of ``count`` pairs have each smaller size 1..n//2: all of a size where they fit, or are wished.
 
     In proportion to mass times the length of a centred coalition vector: with residuals of equal variance the
     variance of the least squares is smallest (Neyman's allocation).
@@ -101,6 +138,8 @@ def counts_of(n: int, pools: list[int], count: int) -> np.ndarray:
     wish = masses(n) * np.sqrt(sizes * (n - sizes))
     most = np.array([min(pool, count) for pool in pools], dtype=float)
     counts, free = np.zeros(len(sizes)), np.ones(len(sizes), dtype=bool)
+    if singles:
+        counts[:1], free[:1] = most[:1], False
     while free.any():
         share = (min(count, sum(pools)) - counts[~free].sum()) * wish / wish[free].sum()
         full = free & (share >= most)
@@ -132,12 +171,11 @@ def listed_subsets(n: int, sizes: torch.Tensor, ranks: torch.Tensor) -> torch.Te
     >>> listed_subsets(4, torch.tensor([2, 2, 2]), torch.tensor([0, 1, 5])).int().tolist()
     [[1, 1, 0, 0], [1, 0, 1, 0], [0, 0, 1, 1]]
     """
-    kept = torch.zeros((len(sizes), n), dtype=torch.bool, device=sizes.device)
-    left = ranks.clone()
-    for place in range(int(sizes.max()) if len(sizes) else 0, 0, -1):
-        rows = torch.nonzero(sizes >= place)[:, 0]
-        below = torch.tensor([math.comb(player, place) for player in range(n)], device=sizes.device)
-        player = torch.searchsorted(below, left[rows], right=True) - 1
+    kept, size, left = np.zeros((len(sizes), n), dtype=bool), sizes.cpu().numpy(), ranks.cpu().numpy().copy()
+    for place in range(int(size.max(initial=0)), 0, -1):
+        rows = np.flatnonzero(size >= place)
+        below = np.array([math.comb(player, place) for player in range(n)])
+        player = np.searchsorted(below, left[rows], side="right") - 1
         kept[rows, player] = True
         left[rows] -= below[player]
-    return kept
+    return torch.from_numpy(kept).to(sizes.device)

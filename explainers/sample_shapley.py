@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from explainers.base import Explainer, SampleExplanation
+from explainers.crossfit import affords, design, unbiased
 from explainers.designs import walk_coalitions
 from explainers.draws import Draws, order_of
 from explainers.game import Game
@@ -25,9 +26,12 @@ BLOCK_ENTRIES = 1 << 22
 class SampleShapley(Explainer):
     """SampleShapley (Strumbelj and Kononenko 2014): the mean marginal contribution over random orders; unbiased.
 
-    Each order is walked forwards and backwards (Mitchell et al. 2022), and each player's places are stratified over the
-    orders (Latin hypercube sampling: McKay et al. 1979). Where the budget holds all 2^n coalitions the mean is over all
-    orders. Efficient up to rounding: every walk telescopes.
+    With at least ``6n + 2`` evaluations each random coalition is read for all orders that pass it, and a surrogate
+    fitted to other coalitions is taken off first (:mod:`explainers.crossfit`). With fewer, or with more than 591
+    players, random orders are walked forwards and backwards (Mitchell et al. 2022), each player's places stratified
+    over the orders (Latin hypercube sampling: McKay et al. 1979). Where the budget holds all 2^n coalitions the mean is
+    over all orders. Unbiased in each case, given the budget; the standard errors are only consistent. Efficient up to
+    rounding.
     """
 
     name: ClassVar[str] = "sample_shapley"
@@ -44,10 +48,17 @@ class SampleShapley(Explainer):
         return SampleExplanation(empty, value_stderr=empty)
 
     def explain_sample(self, game: Game, sample: int, rng: np.random.Generator) -> SampleExplanation:
-        """Average the marginal contributions over as many orders, forwards and backwards, as the budget pays for."""
-        n = game.n
+        """Average the marginal contributions over all orders, over those that pass random coalitions, or over walks."""
+        n, pairs = game.n, (self.budget - 2) // 2
         if n < 60 and 2**n <= self.budget:
             return over_all_orders(game, sample)
+        if affords(n, pairs):
+            return unbiased(game, sample, design(rng, n, pairs, game.device))
+        return self._over_walks(game, sample, rng)
+
+    def _over_walks(self, game: Game, sample: int, rng: np.random.Generator) -> SampleExplanation:
+        """Average over as many orders, forwards and backwards, as the budget pays for."""
+        n = game.n
         pairs = (self.budget - 2) // (2 * (n - 1))
         orders = stratified_orders(rng, max(1, pairs), n, game.device)
         asked = [torch.tensor([[False] * n, [True] * n], device=game.device)]

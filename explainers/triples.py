@@ -20,6 +20,7 @@ else:
 
 VARIANCE = 4.0  # of the interactions, relative to a residual's; from 1 to 10 errors differ by a twentieth
 TRIED = 256
+PINNED = 1e4  # the weight of the untouched input, relative to the mean of the others
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,13 @@ def scales_tried(x: torch.Tensor, differences: torch.Tensor, weights: torch.Tens
     """Return (2, n): equal scales, and scales that follow the size of the linear terms, both of mean square 1."""
     gram = steadied((x * weights[:, None]).T @ x)
     linear = torch.linalg.solve(gram, x.T @ (weights * differences))
+    return torch.stack([torch.ones_like(linear), following(linear)])
+
+
+def following(linear: torch.Tensor) -> torch.Tensor:
+    """Return scales (n,) of mean square 1 that follow the size of linear terms (n,); ones where all of these are 0."""
     sizes = linear.abs() + linear.abs().mean() / 10
-    return torch.stack([torch.ones_like(sizes), sizes / (sizes**2).mean().sqrt()]).nan_to_num(nan=1.0)
+    return (sizes / (sizes**2).mean().sqrt()).nan_to_num(nan=1.0)
 
 
 def cubic(x: torch.Tensor, y: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
@@ -139,10 +145,17 @@ class Whitened:
         both = torch.linalg.solve_triangular(self.factor, torch.cat([x, y[:, None]], dim=1), upper=False)
         self.columns, target = both[..., :-1], both[..., -1:]
         self.triangle = torch.linalg.cholesky(steadied(self.columns.mT @ self.columns))
+        self._solve(target)
+
+    def _solve(self, target: torch.Tensor) -> None:
         linear = torch.cholesky_solve(self.columns.mT @ target, self.triangle)
         self.target_left = target - self.columns @ linear
         self.linear = linear[..., 0]
         self.residuals = torch.linalg.solve_triangular(self.factor.mT, self.target_left, upper=True)[..., 0]
+
+    def refit(self, y: torch.Tensor) -> None:
+        """Solve for another ``y`` (m,)."""
+        self._solve(torch.linalg.solve_triangular(self.factor, y[:, None], upper=False))
 
     def likelihood(self) -> torch.Tensor:
         """Return the logarithm of the restricted likelihood (...,), up to a constant; V up to a factor."""
@@ -152,7 +165,20 @@ class Whitened:
 
     def precision(self) -> torch.Tensor:
         """Return (m,) the diagonal of the matrix that takes y to ``residuals``: residual over it is leave-one-out."""
-        rows = len(self.factor)
-        inverse = torch.linalg.solve_triangular(self.factor, torch.eye(rows).to(self.factor), upper=False)
-        spent = torch.linalg.solve_triangular(self.triangle, self.columns.T @ inverse, upper=False)
+        inverse, spent = self._roots()
         return inverse.square().sum(0) - spent.square().sum(0)
+
+    def unseen(self, folds: torch.Tensor) -> torch.Tensor:
+        """Return (m,) how far each row's y is from a fit to all rows but its fold's; 0 in folds (m,) below 0."""
+        inverse, spent = self._roots()
+        away = torch.zeros_like(self.residuals)
+        for fold in range(int(folds.max()) + 1):
+            rows = torch.nonzero(folds == fold)[:, 0]
+            own, lost = inverse[:, rows], spent[:, rows]
+            away[rows] = torch.linalg.solve(own.T @ own - lost.T @ lost, self.residuals[rows])
+        return away
+
+    def _roots(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return A (m, m) and B (n, m): the matrix that takes y to ``residuals`` is ``A' A - B' B``."""
+        inverse = torch.linalg.solve_triangular(self.factor, torch.eye(len(self.factor)).to(self.factor), upper=False)
+        return inverse, torch.linalg.solve_triangular(self.triangle, self.columns.T @ inverse, upper=False)
