@@ -80,8 +80,8 @@ def shares_of(pairs: Pairs, rows: int) -> Shares:
     folds[np.argsort(size, kind="stable")] = np.arange(rows) % number
     own = np.bincount(size * number + folds, minlength=len(total) * number)[size * number + folds]
     mass, pool, others = mass_of(pairs.n)[size], pairs.pools[size], total[size] - own
-    unseen = np.where(whole[size], 0.0, mass * (1 - others / pool) / own)
-    parts = (mass / pool, unseen, (1 - total[size] / pool) / (1 - others / pool) ** 2)
+    weight = np.where(whole[size], 0.0, mass * (1 - others / pool) / own)
+    parts = (mass / pool, weight, (1 - total[size] / pool) / (1 - others / pool) ** 2)
     known, unseen, missing = (torch.from_numpy(part).to(pairs.sizes.device) for part in parts)
     folds[whole[size]] = -1
     rest = mass_of(pairs.n) * (1 - total / pairs.pools)
