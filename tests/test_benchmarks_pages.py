@@ -33,6 +33,12 @@ def test_the_sensitivity_page_shows_the_committed_numbers():
     assert facts["command"] in lines
 
 
+def test_the_device_page_shows_the_committed_numbers():
+    table, facts, lines = page("device")
+    assert table_rows(lines) == tables.device_lines(table)
+    assert facts["command"] in lines
+
+
 def test_the_papers_numbers_stand_beside_its_own_settings():
     row = {"study": "eicu-demo-mortality", "estimator": "algorithm2", "permutations": 50, "subsets": 10}
     numbers = {"samples": 4, "evaluations": 551.0, "perm_auc": 0.5, "stderr_across_samples": 0.05}
