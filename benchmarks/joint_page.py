@@ -16,7 +16,7 @@ PAGE = FOLDER / "joint_shapley_tables.md"
 def main() -> None:
     table = read()
     text = PAGE.read_text(encoding="utf-8")
-    for number in (2, 3, 4, 5, 6):
+    for number in measured(table):
         mark = f"<!-- table {number} -->"
         whole = re.compile(f"{mark}\n.*?{mark}\n", re.DOTALL)
         if not whole.search(text):
@@ -30,6 +30,11 @@ def main() -> None:
 def read() -> pd.DataFrame:
     """Return the rows of joint_tables.csv, sets as they are written there."""
     return pd.read_csv(FOLDER / "joint_tables.csv")
+
+
+def measured(table: pd.DataFrame) -> list[int]:
+    """Return which of the paper's tables were measured."""
+    return sorted(int(number) for number in table["table"].unique())
 
 
 def markdown(table: pd.DataFrame, number: int) -> str:

@@ -48,9 +48,11 @@ def test_convergence_is_measured_from_exact_values(data, tmp_path):
     assert len(table[table["figure"] == "review 2"]) == 3
 
 
-@pytest.mark.parametrize("number", [2, 3, 4, 5, 6])
-def test_the_page_holds_the_tables_of_the_csv(number):
-    assert joint_page.markdown(joint_page.read(), number) in joint_page.PAGE.read_text("utf-8")
+def test_the_page_holds_the_tables_of_the_csv():
+    table, page = joint_page.read(), joint_page.PAGE.read_text("utf-8")
+    assert {2, 3, 4} <= set(joint_page.measured(table))
+    for number in joint_page.measured(table):
+        assert joint_page.markdown(table, number) in page
 
 
 def test_a_set_of_the_csv_reads_as_its_names():
