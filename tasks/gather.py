@@ -207,7 +207,7 @@ def set_tables(study: Study, data: Path, explain: Path) -> dict[str, pd.DataFram
             return {}
         names.append(players_of(row, content, vocabulary, study.explain.players).names)
         tables.append(table)
-    local = [named_sets(row["sample"], *of) for row, *of in zip(rows, names, tables, strict=True)]
+    local = [named_sets(row["sample"], own, table) for row, own, table in zip(rows, names, tables, strict=True)]
     features = np.array(rows["features"][:]) if content.kind == "table" else None
     return {
         "sets.csv": pd.concat(local, ignore_index=True),

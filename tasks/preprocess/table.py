@@ -28,7 +28,7 @@ def write_table(source: TableSource, data: Data, seed: int, out: Path) -> dict[s
     check_parts(rows, table, source)
     label = pa.int8() if source.classes else pa.float64()
     schema = pa.schema([("sample", pa.string()), ("features", pa.list_(pa.float64())), ("label", label)])
-    columns = {
+    columns: dict[str, dict[str, Any]] = {
         part: {
             "sample": [f"{part}-{row:06d}" for row in kept.tolist()],
             "features": list(table.features[kept]),

@@ -169,7 +169,7 @@ def model_json(results: StudyResults) -> dict[str, Any]:
 
 def sample_json(sample: SampleView, methods: Sequence[str]) -> dict[str, Any]:
     """Return what a sample's page is drawn from: its events, and each method's numbers by the method's place."""
-    shown = {
+    shown: dict[str, Any] = {
         "sample": sample.sample,
         "names": sample.names,
         "hours": None if sample.hours is None else np.asarray(sample.hours, dtype=float),

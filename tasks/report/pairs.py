@@ -127,7 +127,7 @@ def strongest_pair(sample: SampleView, method: str) -> str:
     pairs = sets[sets["set"].map(len) == 2]
     if pairs.empty:
         return ""
-    row = pairs.loc[pairs["value"].abs().idxmax()]
+    row = pairs.iloc[int(pairs["value"].abs().argmax())]
     names = BETWEEN.join(sample.names[event] for event in row["set"])
     return f"Strongest pair: {names} ({row['value']:+.3g})."
 

@@ -6,7 +6,7 @@ import csv
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -86,7 +86,8 @@ def fit(
 
 def set_up(parts: dict[str, Part], setting: Setting) -> Trained:
     """Return a model that no gradient trains; its only record holds mean squared errors."""
-    network = made(setting.model, setting.content, parts["train"], setting.seed).to(setting.device)
+    network: Any = made(setting.model, setting.content, parts["train"], setting.seed)
+    network.to(setting.device)
     losses = {
         name: float(((predict_features(network, np.asarray(part.inputs))[:, 0] - part.labels) ** 2).mean())
         for name, part in parts.items()

@@ -34,7 +34,8 @@ class ForestConfig(PretrainedConfig):
     depth: int = 0
 
     def __init__(self, num_labels: int = 1, **options: Any) -> None:
-        super().__init__(num_labels=num_labels, **options)
+        options["num_labels"] = num_labels
+        super().__init__(**options)
 
 
 class Forest(PreTrainedModel):

@@ -28,7 +28,8 @@ class PolynomialConfig(PretrainedConfig):
     exponents: list[list[int]] | tuple[tuple[int, ...], ...] = ((1,),)
 
     def __init__(self, num_labels: int = 1, **options: Any) -> None:
-        super().__init__(num_labels=num_labels, **options)
+        options["num_labels"] = num_labels
+        super().__init__(**options)
 
 
 class Polynomial(PreTrainedModel):
