@@ -109,7 +109,7 @@ def fraction(value: float) -> str:
     >>> fraction(5 / 21), fraction(0.0)
     ('5/21', '0')
     """
-    near = Fraction(value).limit_denominator(2000)
+    near = Fraction(value).limit_denominator(200)
     if abs(float(near) - value) > 1e-6:  # the CSV has six significant digits
         raise ValueError(f"{value} is no fraction of small denominator; run benchmarks.joint_tables again")
     return str(near)

@@ -34,7 +34,12 @@ def main() -> None:
     options = parser.parse_args()
     subject = trained("synthetic", [f"explain.samples={options.samples}", "explain.output=logit"])
     stays = [[subject.vocabulary.names[token] for token in row["tokens"]] for row in subject.rows]
-    known = [double_difference(subject.game(place), codes) for place, codes in enumerate(stays) if has_pair(codes)]
+    known = []
+    for place, codes in enumerate(stays):
+        if has_pair(codes):
+            game = subject.game(place)
+            sign = 1 if game.targets[0] == 1 else -1
+            known.append([sign * difference for difference in double_difference(game, codes)])
     ordered = [place for place, codes in enumerate(stays) if has_pair(codes) and in_order(codes)][: options.stays]
     rows = []
     for place in ordered:
@@ -69,7 +74,7 @@ def truth(codes: list[str]) -> Game:
 
 
 def double_difference(game: Game, codes: list[str]) -> tuple[float, float]:
-    """Return ``v(N) - v(without one) - v(without the other) + v(without both)``, logit of class 1, in both orders.
+    """Return ``v(N) - v(without one) - v(without the other) + v(without both)``, in order and not.
 
     The other order swaps the two events' slots.
     """
@@ -82,7 +87,7 @@ def double_difference(game: Game, codes: list[str]) -> tuple[float, float]:
     found = []
     for arrangement in (None, swapped.expand(4, -1)):
         worth = game.evaluate(0, kept, arrangement)
-        found.append(float(worth[0] - worth[1] - worth[2] + worth[3]) * (1 if game.targets[0] == 1 else -1))
+        found.append(float(worth[0] - worth[1] - worth[2] + worth[3]))
     as_it_is, other = found
     return (as_it_is, other) if in_order(codes) else (other, as_it_is)
 
