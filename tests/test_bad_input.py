@@ -169,7 +169,7 @@ def test_a_section_without_keys_is_as_if_it_were_left_out(tmp_path):
 
 def test_list_says_what_there_is_to_list():
     told = ordeval("list", "nonsense")
-    assert "unknown kind 'nonsense': there are: datasets, explainers, metrics" in told
+    assert "there are: datasets, explainers, metrics, studies" in told and "unknown kind 'nonsense'" in told
     assert "did you mean 'metrics'?" in ordeval("list", "metric")
 
 
