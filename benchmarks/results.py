@@ -27,10 +27,11 @@ def write(name: str, table: pd.DataFrame, figure: Figure, facts: dict[str, objec
         facts: what a reader needs to read the table: settings and results in one number.
         folder: where the files go.
     """
+    made = made_on()  # before anything is written: a new table in the tree is no change of the code
     folder.mkdir(parents=True, exist_ok=True)
     table.to_csv(folder / f"{name}.csv", index=False, float_format="%.6g")
     figure.savefig(folder / f"{name}.svg", bbox_inches="tight", metadata={"Date": None})
-    text = json.dumps(facts | made_on(), indent=2, default=str)
+    text = json.dumps(facts | made, indent=2, default=str)
     (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     print(f"wrote {name}.csv, {name}.svg and {name}.json to {folder}")
 
