@@ -25,6 +25,7 @@ from tests.models import tiny_bert
 CLS, MASK, FIRST, WORDS = 1, 2, 4, 24
 LENGTHS = (0, 1, 2)
 TOLD = ("value", "position", "position_ls", "matrix", "value_stderr", "position_stderr", "matrix_stderr")
+NEEDED = {"row_weights": {"form": "regression"}}  # options that only serve beside another choice
 
 
 def variants() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -33,9 +34,8 @@ def variants() -> Iterator[tuple[str, dict[str, Any]]]:
         yield name, {}
         for option, field in kind.model_fields.items():
             if get_origin(field.annotation) is Literal:
-                yield from (
-                    (name, {option: choice}) for choice in get_args(field.annotation) if choice != field.default
-                )
+                others = [choice for choice in get_args(field.annotation) if choice != field.default]
+                yield from ((name, {**NEEDED.get(option, {}), option: choice}) for choice in others)
 
 
 def tell(part: Any) -> str:
