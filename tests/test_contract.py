@@ -314,7 +314,7 @@ def test_a_function_may_return_single_precision_and_keeps_its_tokens(name, optio
 
 
 EFFICIENT = {"kernelshap", "sample_shapley", "ordshap", "ordshap_exact", "ordshap_algorithm2", "ordshap_least_squares"}
-EFFICIENT |= {"cshapley_regression", "myerson", "ordshap_times"}
+EFFICIENT |= {"cshapley_regression", "cshapley_regression_kernel", "myerson", "ordshap_times"}
 
 
 @evaluating_variants
