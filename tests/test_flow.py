@@ -17,7 +17,6 @@ from flows.sample import sample_page
 from flows.study import rerun
 from flows.study import study as study_flow
 from flows.upstream import UpstreamError
-from tasks.tracking import TrackingError
 from tests.studies import TINY, tiny_study
 
 METRICS = TINY["evaluate"]["metrics"]
@@ -224,7 +223,7 @@ def test_a_run_of_the_wrong_stage_is_refused(storage, first):
     assert data is not None
     with pytest.raises(UpstreamError, match="is of stage 'preprocess'; pick a train run"):
         stages.explain(tiny_study(storage), run=data.info.run_id)
-    with pytest.raises(TrackingError, match="no run 'nonsense'"):
+    with pytest.raises(UpstreamError, match="no run of the study 'tiny' is called 'nonsense'"):
         stages.train(tiny_study(storage), run="nonsense")
 
 
