@@ -172,7 +172,7 @@ def test_nothing_that_is_printed_or_logged_holds_an_identifier(storage, raw, nam
     run_all(open_context(study, force=True, progress=print))
     shown = capfd.readouterr()
     said = "\n".join([shown.out, shown.err, caplog.text, *(str(record.__dict__) for record in caplog.records)])
-    assert "explain ordshap 6 6" in said
+    assert "explain ordshap, samples 6 6" in said
     assert leaks(said.encode(), names) == []
     assert str(raw) not in caplog.text
 
