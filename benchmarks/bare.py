@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
-from typing import Any
 
 import torch
 
@@ -24,8 +22,7 @@ def paper_bert(tokens: int, device: str = "cpu", model: Model | None = None) -> 
     """
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        vocabulary: Any = SimpleNamespace(size=WORDS, pad=0)
-        return build(model or Model(), vocabulary, tokens).eval().to(device)
+        return build(model or Model(), WORDS, pad=0, longest=tokens, classes=2).eval().to(device)
 
 
 def sequences(samples: int, tokens: int) -> torch.Tensor:

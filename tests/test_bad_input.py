@@ -351,7 +351,9 @@ def test_more_samples_than_the_test_part_has_is_told_before_training(trained, re
     storage, data, _ = trained
     study = tiny_study(storage, explain={"samples": 5000})
     told = refused(lambda: stages.do_train(open_context(study), data.output))
-    assert re.search(r"explain.samples is 5000 and the test part has (\d+) stays; set explain.samples=\1 or less", told)
+    assert re.search(
+        r"explain.samples is 5000 and the test part has (\d+) samples; set explain.samples=\1 or less", told
+    )
 
 
 def test_a_sequence_longer_than_the_model(trained, refused):
@@ -420,7 +422,7 @@ def test_a_run_of_the_wrong_stage_or_of_none(trained, refused):
     told = refused(lambda: stages.explain.fn(study, run=data.run_id))
     assert f"run {data.run_id} is of stage 'preprocess'; pick a train run" in told
     told = refused(lambda: stages.train.fn(study, run="nonsense"))
-    assert "no run 'nonsense'" in told and "copy the id from the MLflow UI" in told
+    assert "no run of the study 'tiny' is called 'nonsense'; copy a name, or an id, from the MLflow UI" in told
     told = refused(lambda: stages.evaluate.fn(study, methods=("shap",)))
     assert "the study has no method 'shap'; there are: ordshap, kernelshap, integrated_gradients, random" in told
 
