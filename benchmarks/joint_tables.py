@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from benchmarks.paper_tables import TABLE_2, TABLE_3, TABLE_4, TABLE_5, TABLE_6, TABLE_6_NAMED, TABLE_6_PAIRS
+from benchmarks.paper_tables import TABLE_2, TABLE_3, TABLE_4, TABLE_5, TABLE_6, TABLE_6_PAIRS
 from benchmarks.results import write
 from benchmarks.studies import ROOT, trained
 from benchmarks.threads import one_thread
@@ -24,6 +24,7 @@ from explainers import Explainer, get_explainer
 from explainers.features import FeatureGame
 from explainers.set_values.over_samples import mean_absolute, presence_adjusted
 from tasks.preprocess.boston import FEATURES
+from tasks.preprocess.rotten_tomatoes import NAMED
 from tasks.subject import Subject
 
 COLUMNS = ["table", "column", "set", "value", "stderr", "rank", "paper", "paper_rank"]
@@ -121,7 +122,7 @@ def table_6(options: argparse.Namespace, facts: dict[str, object]) -> list[dict[
     facts |= {"reviews": len(features), "reviews in the background": len(subject.background)}
     found = []
     for order, printed in TABLE_6.items():
-        asked = [(word,) for word in TABLE_6_NAMED] + (list(TABLE_6_PAIRS) if order == 2 else [])
+        asked = [(word,) for word in NAMED] + (list(TABLE_6_PAIRS) if order == 2 else [])
         method = sampled(positions(asked, subject), order, options.replicates)
         local = pd.concat(
             [method.explain(positive_game(subject, place)).sets.assign(sample=place) for place in range(len(features))]

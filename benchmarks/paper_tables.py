@@ -61,18 +61,6 @@ TABLE_5 = {  # local values
     "5 adjectival": listed("effort -1e-5; director -9e-6; terrific effort 8e-7; winning director 5e-7"),
 }  # fmt: skip
 
-TABLE_6_NAMED = (
-    "won't",
-    "disappointed",
-    "both",
-    "inspiring",
-    "a",
-    "crisp",
-    "excellent",
-    "youthful",
-    "john",
-    "terrific",
-)
 TABLE_6_PAIRS = (
     ("won't", "disappointed"),
     ("both", "inspiring"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from explainers.background import BackgroundGame
 from explainers.lazy import Lazy
-from explainers.logits import OutputScale, check_choice, check_serves, on_scale
+from explainers.logits import OutputScale, batch_size, check_choice, check_serves, on_scale
 
 if TYPE_CHECKING:
     import torch
@@ -55,9 +55,8 @@ class FeatureGame(BackgroundGame):
         check_choice("scale", scale, OutputScale)
         check_serves(model, target)
         device = next(model.parameters()).device
-        if batch_tokens is None:
-            batch_tokens = CUDA_BATCH_FEATURES if device.type == "cuda" else CPU_BATCH_FEATURES
-        super().__init__(lambda rows: model(features=rows).logits[:, 0], features.to(device), background, batch_tokens)
+        at_once = batch_size(batch_tokens, device, CPU_BATCH_FEATURES, CUDA_BATCH_FEATURES)
+        super().__init__(lambda rows: model(features=rows).logits[:, 0], features.to(device), background, at_once)
         self.model = model
         self.scale: OutputScale = scale
         self.predicts_number = getattr(getattr(model, "config", None), "num_labels", 1) == 1

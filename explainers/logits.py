@@ -64,8 +64,10 @@ def check_serves(model: torch.nn.Module, target: int | None) -> None:
         raise ValueError(f"target is {target}, and the model has the classes 0 to {classes - 1}")
 
 
-def batch_size(asked: int | None, device: torch.device) -> int:
-    """Return how many tokens (or pixels) go at once: what is asked, else what suits the device."""
+def batch_size(
+    asked: int | None, device: torch.device, cpu: int = CPU_BATCH_TOKENS, cuda: int = CUDA_BATCH_TOKENS
+) -> int:
+    """Return how many tokens (or pixels, or features) go at once: what is asked, else what suits the device."""
     if asked is not None:
         return asked
-    return CUDA_BATCH_TOKENS if device.type == "cuda" else CPU_BATCH_TOKENS
+    return cuda if device.type == "cuda" else cpu

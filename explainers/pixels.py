@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from explainers.game import EmbeddingView
 from explainers.lazy import Lazy
-from explainers.logits import LogitGame, OutputScale, check_choice, check_serves, on_scale
+from explainers.logits import LogitGame, OutputScale, batch_size, check_choice, check_serves, on_scale
 from explainers.removal import ABSENT, masked_rows
 
 if TYPE_CHECKING:
@@ -59,10 +59,9 @@ class PixelGame(LogitGame):
         check_choice("scale", scale, OutputScale)
         check_serves(model, target)
         device = next(model.parameters()).device
-        if batch_tokens is None:
-            batch_tokens = CUDA_BATCH_PIXELS if device.type == "cuda" else CPU_BATCH_PIXELS
+        at_once = batch_size(batch_tokens, device, CPU_BATCH_PIXELS, CUDA_BATCH_PIXELS)
         keys = [hashlib.sha256(image.detach().cpu().float().numpy().tobytes()).hexdigest() for image in pixels]
-        super().__init__(pixels.shape[2] * pixels.shape[3], keys, device, batch_tokens)
+        super().__init__(pixels.shape[2] * pixels.shape[3], keys, device, at_once)
         self.model = model
         self.shape = tuple(pixels.shape[1:])
         # (b, channels, pixels + 1): the last one stands for an absent pixel

@@ -21,7 +21,8 @@ from tasks.report.embed import LONGEST
 from tasks.report.results import TIMING_COLUMNS
 from tasks.sets import named_sets, over_samples
 from tasks.store import read_json
-from tasks.subject import Players, players_of, test_rows, vocabulary_of
+from tasks.subject import Players, players_of, test_rows
+from tasks.vocabulary import vocabulary_of
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from conf.schema import Explain
 from explainers import ClassifierGame, PixelGame
 from explainers.features import MOST_TABLED, FeatureGame, ForestGame, ForestLeaves
 from explainers.logits import LogitGame
-from tasks.content import TOKENS, Content, read_content
+from tasks.content import Content, read_content
 from tasks.train.networks import NETWORKS
 from tasks.train.networks.forest import Forest
 from tasks.train.served import front, load_model
-from tasks.vocabulary import Vocabulary, read_vocabulary
+from tasks.vocabulary import Vocabulary, vocabulary_of
 
 PLAYERS = {
     "events": ("tokens", "times"),
@@ -147,11 +147,6 @@ def background_rows(data: Path, explain: Explain, model: torch.nn.Module) -> tor
 def absent_token(model: torch.nn.Module, vocabulary: Vocabulary) -> int:
     """Return the token that stands for an absent one: [MASK], or for the papers' text networks the zero padding."""
     return vocabulary.pad if isinstance(model, tuple(NETWORKS.values())) else vocabulary.mask
-
-
-def vocabulary_of(data: Path, content: Content) -> Vocabulary | None:
-    """Return the vocabulary of a preprocess output; None where its samples have no tokens."""
-    return read_vocabulary(data) if content.kind in TOKENS else None
 
 
 def players_of(row: Mapping[str, Any], content: Content, vocabulary: Vocabulary | None, players: str) -> Players:

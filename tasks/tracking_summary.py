@@ -11,8 +11,9 @@ import pandas as pd
 from scipy.stats import t
 
 from tasks.report import StudyResults
+from tasks.report.coloured import luminance
+from tasks.report.differences import ranks
 from tasks.report.table import Comparison, compare
-from tasks.report.text import higher_is_better
 from tasks.tracking import Tracker
 from tasks.tracking_notes import NOTE
 
@@ -61,14 +62,14 @@ def rank(comparison: Comparison, metrics: tuple[str, ...]) -> Ranked:
     """Return means, Student intervals of the means, and ranks; equals share their mean rank."""
     places = [comparison.columns.index(metric) for metric in metrics]
     means = pd.DataFrame(comparison.mean[:, places], comparison.methods, list(metrics))
-    ranks = pd.DataFrame({metric: means[metric].rank(ascending=not higher_is_better(metric)) for metric in metrics})
+    ranked = pd.DataFrame(ranks(comparison, metrics), comparison.methods, list(metrics))
     count = comparison.samples[:, places]
     half = t.ppf((1 + LEVEL) / 2, np.maximum(count - 1, 1)) * np.where(count > 1, comparison.stderr[:, places], np.nan)
-    mean_rank = ranks.mean(axis=1).sort_values(kind="stable")
+    mean_rank = ranked.mean(axis=1).sort_values(kind="stable")
     rows = {method: comparison.methods.index(method) for method in mean_rank.index}
     entries = {
         method: [
-            Entry(mean, mean - half[row, column], mean + half[row, column], float(ranks.to_numpy()[row, column]))
+            Entry(mean, mean - half[row, column], mean + half[row, column], float(ranked.to_numpy()[row, column]))
             for column, mean in enumerate(means.iloc[row])
         ]
         for method, row in rows.items()
@@ -116,14 +117,8 @@ def heat_cell(entry: Entry, methods: int) -> str:
         return "<td>&ndash;</td>"
     share = (entry.rank - 1) / max(methods - 1, 1)
     colour = tuple(round(best + share * (worst - best)) for best, worst in zip(BEST, WORST, strict=True))
-    text = "#fff" if luminance(colour) < 0.18 else "#1a1a1a"
+    light = luminance([part / 255 for part in colour])
+    text = "#fff" if light < 0.18 else "#1a1a1a"  # white is readable below
     interval = f"{entry.low:.3f} to {entry.high:.3f}" if np.isfinite(entry.low) else "one sample"
     shown = f"{entry.mean:.3f}<small>{interval}</small><small>rank {entry.rank:g}</small>"
     return f'<td style="background:rgb{colour};color:{text}">{shown}</td>'
-
-
-def luminance(colour: tuple[int, ...]) -> float:
-    """Return the relative luminance of an sRGB colour, as WCAG 2 defines it; white text is readable below 0.18."""
-    channels = [part / 255 for part in colour]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

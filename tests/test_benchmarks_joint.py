@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from benchmarks import joint_convergence, joint_page, joint_tables, planted_pairs
-from benchmarks.paper_tables import TABLE_3, TABLE_4, TABLE_6_NAMED
+from benchmarks.paper_tables import TABLE_3, TABLE_4
+from tasks.preprocess.rotten_tomatoes import NAMED as TABLE_6_NAMED
 from tests.test_benchmarks import written
 from tests.test_tables import write_boston, write_reviews
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from conf.schema import Data
 from explainers.streams import stream
 from tasks.preprocess.errors import DataError
 from tasks.preprocess.public import PublicSource
 from tasks.preprocess.split import PARTS, share_of
+from tasks.preprocess.write import save_parts
 
 Labels = Mapping[str, Sequence[int | None]]
 
@@ -38,7 +39,7 @@ def cut(labels: Labels, data: Data, seed: int) -> dict[str, np.ndarray]:
     # of a stratified order every stretch is stratified
     parts = {"train": train[validation:], "validation": train[:validation], "test": test}
     for part, rows in parts.items():
-        of = labels["test" if part == "test" else "train"]
+        of = labels[published(part)]
         classes = {of[row] for row in rows}
         if len(classes) < 2:
             told = f"{len(rows)} samples of {len(classes)} classes"
@@ -64,7 +65,7 @@ def describe(parts: dict[str, np.ndarray], labels: Labels, classes: Sequence[str
     """Return the samples and the classes of each part, for the audit."""
     found = {}
     for part, rows in parts.items():
-        of = labels["test" if part == "test" else "train"]
+        of = labels[published(part)]
         counts = np.bincount([of[row] or 0 for row in rows], minlength=len(classes))
         found[part] = {"samples": len(rows), "labels": dict(zip(classes, counts.tolist(), strict=True))}
     return {"origin": "train and test as published; validation part cut from train", "parts": found}
@@ -82,19 +83,18 @@ def common_audit(source: PublicSource, data: Data, seed: int, rows: dict[str, di
     }
 
 
-def write_parts(parts: Mapping[str, Mapping[str, Sequence]], schema: Any, data: Data, seed: int, out: Path) -> None:
-    """Write the parts (columns by name) as a ``datasets.DatasetDict`` in ``out/dataset``."""
-    import datasets
-    import pyarrow as pa
-
-    made = {}
-    for part in PARTS:
-        digest = hashlib.sha256("\x1f".join([data.dataset, str(seed), part]).encode()).hexdigest()[:16]
-        table = pa.table(dict(parts[part]), schema=schema)
-        made[part] = datasets.Dataset(datasets.table.InMemoryTable(table), fingerprint=digest)
-    datasets.DatasetDict(made).save_to_disk(str(out / "dataset"))
+def write_parts(
+    parts: Mapping[str, Mapping[str, Sequence]], schema: pa.Schema, data: Data, seed: int, out: Path
+) -> None:
+    """Write the parts (columns by name) in ``out/dataset``."""
+    save_parts({part: pa.table(dict(parts[part]), schema=schema) for part in PARTS}, data.dataset, seed, out)
 
 
 def sample_name(part: str, row: int) -> str:
     """Return how a sample of a public data set is called: its published part and row."""
-    return f"{'test' if part == 'test' else 'train'}-{row:06d}"
+    return f"{published(part)}-{row:06d}"
+
+
+def published(part: str) -> str:
+    """Return the published part that the rows of a study's ``part`` are from: validation is cut from train."""
+    return "test" if part == "test" else "train"

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from conf.schema import Data
 from tasks.content import Content, write_content
-from tasks.preprocess.cut import common_audit, cut, describe, sample_name, write_parts
+from tasks.preprocess.cut import common_audit, cut, describe, published, sample_name, write_parts
 from tasks.preprocess.errors import DataError
 from tasks.preprocess.public import ImageSource
 
@@ -32,15 +32,13 @@ def write_images(source: ImageSource, data: Data, seed: int, out: Path) -> dict[
         part: {"rows": len(of), "of other classes": sum(label is None for label in of)} for part, of in labels.items()
     }
     parts = cut(labels, data, seed)
-    images = {
-        part: decoded(source, raw["test" if part == "test" else "train"], kept.tolist()) for part, kept in parts.items()
-    }
+    images = {part: decoded(source, raw[published(part)], kept.tolist()) for part, kept in parts.items()}
     shapes = sorted({image.shape for part in images.values() for image in part})
     if len(shapes) > 1:
         raise DataError("images of several sizes", f"{shapes[0]} and {shapes[-1]}", "give images of one size")
     made: dict[str, dict[str, list]] = {}
     for part, kept in parts.items():
-        of = labels["test" if part == "test" else "train"]
+        of = labels[published(part)]
         made[part] = {
             "sample": [sample_name(part, row) for row in kept.tolist()],
             "pixels": [image.ravel() for image in images[part]],

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from conf.schema import Data, Tokens
 from tasks.content import Content, write_content
-from tasks.preprocess.cut import common_audit, cut, describe, sample_name, write_parts
+from tasks.preprocess.cut import common_audit, cut, describe, published, sample_name, write_parts
 from tasks.preprocess.errors import DataError
 from tasks.preprocess.public import TextSource
 from tasks.preprocess.vocabulary import SPECIAL, write_vocabulary
@@ -71,7 +71,7 @@ def write_texts(source: TextSource, data: Data, seed: int, out: Path) -> dict[st
     writer = Writer(source, data, tokenize, ids, vocabulary["special"]["unk"])
     made: dict[str, dict[str, list]] = {}
     for part, kept in parts.items():
-        given = "test" if part == "test" else "train"
+        given = published(part)
         made[part] = writer.columns(part, raw[given], kept) | {"label": [labels[given][row] for row in kept]}
     write_parts(made, SCHEMA, data, seed, out)
     write_vocabulary(vocabulary, out)

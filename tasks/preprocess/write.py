@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import duckdb
@@ -30,14 +30,18 @@ def write_dataset(
 
     The rows of a part go by sha256 of (data set name, seed, raw stay id): by neither file order nor ``stay_hash``.
     """
+    save_parts({part: part_table(connection, part, name, seed, stay_hash) for part in PARTS}, name, seed, out)
+
+
+def save_parts(tables: Mapping[str, pa.Table], name: str, seed: int, out: Path) -> None:
+    """Write Arrow tables by part as a ``datasets.DatasetDict`` in ``out/dataset``; fingerprints are not drawn."""
     import datasets
 
-    parts = {}
-    for part in PARTS:
-        table = part_table(connection, part, name, seed, stay_hash)
+    made = {}
+    for part, table in tables.items():
         digest = hashlib.sha256("\x1f".join([name, str(seed), part]).encode()).hexdigest()[:16]
-        parts[part] = datasets.Dataset(datasets.table.InMemoryTable(table), fingerprint=digest)
-    datasets.DatasetDict(parts).save_to_disk(str(out / "dataset"))
+        made[part] = datasets.Dataset(datasets.table.InMemoryTable(table), fingerprint=digest)
+    datasets.DatasetDict(made).save_to_disk(str(out / "dataset"))
 
 
 def part_table(

@@ -154,9 +154,14 @@ def ink(back: str) -> str:
     >>> ink("#ffffff"), ink("#053061")
     ('#000000', '#ffffff')
     """
-    channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(back)]
-    luminance = float(np.dot(channels, (0.2126, 0.7152, 0.0722)))
-    return "#000000" if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05) else "#ffffff"
+    light = luminance(to_rgb(back))
+    return "#000000" if (light + 0.05) / 0.05 >= 1.05 / (light + 0.05) else "#ffffff"
+
+
+def luminance(colour: Sequence[float]) -> float:
+    """Return the relative luminance of an sRGB colour, three channels from 0 to 1, as WCAG 2 defines it."""
+    channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    return float(np.dot(channels, (0.2126, 0.7152, 0.0722)))
 
 
 def printable(word: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from tasks.content import TOKENS, read_content
+from tasks.content import read_content
 from tasks.train.building import check_fits
 from tasks.train.calibration import calibration_curve, calibration_scores, draw_calibration
 from tasks.train.data import Part, check_parts, read_parts
@@ -19,7 +19,7 @@ from tasks.train.scores import Scores, score
 from tasks.train.served import no_progress_bars, predict, predict_features, predict_pixels, probability_columns
 from tasks.train.tables import made, number_scores
 from tasks.train.training import Epoch, Progress, Setting, Trained, train
-from tasks.vocabulary import read_vocabulary
+from tasks.vocabulary import vocabulary_of
 
 if TYPE_CHECKING:
     from conf.schema import Model
@@ -64,7 +64,7 @@ def fit(
     check_device(device)
     content = read_content(data_dir)
     check_fits(model, content)
-    vocabulary = read_vocabulary(data_dir) if content.kind in TOKENS else None
+    vocabulary = vocabulary_of(data_dir, content)
     parts = read_parts(data_dir, content)
     check_parts(parts, content, vocabulary)
     setting = Setting(model, content, vocabulary, seed, device)
