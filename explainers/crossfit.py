@@ -11,12 +11,14 @@ fold is a fair sample of the coalitions that are not in them, and what is left o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from explainers.base import SampleExplanation
+from explainers.folds import shares_of
 from explainers.game import Game
 from explainers.lazy import Lazy
 from explainers.pairs import Pairs, halves, largest_block
@@ -29,7 +31,6 @@ else:
 
 INTERACTING = 32  # most players whose interactions the surrogate has: with more the rows are too few to tell them
 MODELLED = 192
-FOLDS = 5
 LEAST = 3  # pairs a player
 
 
@@ -49,82 +50,48 @@ def design(rng: np.random.Generator, n: int, pairs: int, device: torch.device) -
     return Pairs(rng, n, pairs, device, lead=first_rows(n, pairs), singles=n <= INTERACTING)
 
 
-@dataclass(frozen=True)
-class Shares:
-    """What the rows of the first block stand for.
-
-    Attributes:
-        folds: (m,) long, the fold of each row; -1 where all of its size are in the block: these are always seen.
-        number: of folds.
-        known: (m,) the weight of what is left of a row that was seen: its share of all orders.
-        unseen: (m,) the weight of what is left of a row in the estimate of its fold; the mean over folds counts.
-        missing: (m,) what sampling without replacement makes of a row's variance: the folds share what none has seen.
-        rest: (n//2,) the part of each size, as a share of the orders, that is for the rows after the block.
-    """
-
-    folds: torch.Tensor
-    number: int
-    known: torch.Tensor
-    unseen: torch.Tensor
-    missing: torch.Tensor
-    rest: np.ndarray
-
-
-def shares_of(pairs: Pairs, rows: int) -> Shares:
-    """Deal the first ``rows`` pairs into folds, equally many of each size, and weigh them."""
-    size = pairs.sizes[:rows].cpu().numpy() - 1
-    total = np.bincount(size, minlength=len(pairs.pools))
-    whole = total == pairs.pools
-    number = int(min(FOLDS, total[~whole].min(initial=FOLDS)))
-    folds = np.empty(rows, dtype=int)
-    folds[np.argsort(size, kind="stable")] = np.arange(rows) % number
-    own = np.bincount(size * number + folds, minlength=len(total) * number)[size * number + folds]
-    mass, pool, others = mass_of(pairs.n)[size], pairs.pools[size], total[size] - own
-    weight = np.where(whole[size], 0.0, mass * (1 - others / pool) / own)
-    parts = (mass / pool, weight, (1 - total[size] / pool) / (1 - others / pool) ** 2)
-    known, unseen, missing = (torch.from_numpy(part).to(pairs.sizes.device) for part in parts)
-    folds[whole[size]] = -1
-    rest = mass_of(pairs.n) * (1 - total / pairs.pools)
-    return Shares(torch.from_numpy(folds).to(pairs.sizes.device), number, known, unseen, missing, rest)
-
-
-def mass_of(n: int) -> np.ndarray:
-    """Return the share of the orders' coalitions that pairs of each smaller size 1..n//2 are, times n - 1 over 2."""
-    sizes = np.arange(1, n // 2 + 1)
-    return np.where(2 * sizes == n, 0.5, 1.0)
-
-
 class Seen(Protocol):
     """A least-squares fit of ``linear`` (n,) that can say what it would be without a fold, and fit another y."""
 
     linear: torch.Tensor
 
-    def unseen(self, folds: torch.Tensor) -> torch.Tensor:
-        """Return (m,) how far each row's y is from a fit to all rows but its fold's; 0 in folds (m,) below 0."""
+    def unseen(self, starts: Sequence[int]) -> torch.Tensor:
+        """Return (m,) how far each row's y is from a fit to all rows but its fold's; 0 in rows before the first fold.
+
+        Args:
+            starts: where each fold begins, and where the last one ends.
+        """
 
     def refit(self, y: torch.Tensor) -> None:
         """Solve for another ``y`` (m,)."""
+
+    def left(self) -> torch.Tensor:
+        """Return (m,) what the fit leaves of y."""
 
 
 class Linear:
     """Weighted least squares of ``y`` (m,) on ``x`` (m, n) by normal equations: time and memory grow with m only."""
 
     def __init__(self, x: torch.Tensor, y: torch.Tensor, weights: torch.Tensor) -> None:
-        self.x, self.y, self.weighted = x, y, x * weights[:, None]
+        self.x, self.weighted = x, x * weights[:, None]
         self.gram = steadied(self.weighted.T @ x)
         self.refit(y)
 
     def refit(self, y: torch.Tensor) -> None:
         """Solve for another ``y`` (m,)."""
+        self.y = y
         self.linear = torch.linalg.solve(self.gram, self.weighted.T @ y)
 
-    def unseen(self, folds: torch.Tensor) -> torch.Tensor:
-        """Return (m,) how far each row's y is from a fit to all rows but its fold's; 0 in folds (m,) below 0."""
+    def left(self) -> torch.Tensor:
+        """Return (m,) what the fit leaves of y."""
+        return self.y - self.x @ self.linear
+
+    def unseen(self, starts: Sequence[int]) -> torch.Tensor:
+        """Return (m,) how far each row's y is from a fit to all rows but its fold's; 0 in rows before the folds."""
         moment, away = self.weighted.T @ self.y, torch.zeros_like(self.y)
-        for fold in range(int(folds.max()) + 1):
-            rows = torch.nonzero(folds == fold)[:, 0]
-            x, y, weighted = self.x[rows], self.y[rows], self.weighted[rows].T
-            away[rows] = y - x @ torch.linalg.solve(self.gram - weighted @ x, moment - weighted @ y)
+        for fold in map(slice, starts, starts[1:]):
+            x, y, weighted = self.x[fold], self.y[fold], self.weighted[fold].T
+            away[fold] = y - x @ torch.linalg.solve(self.gram - weighted @ x, moment - weighted @ y)
         return away
 
 
@@ -145,25 +112,30 @@ class Surrogate:
 
 
 def surrogates(
-    x: torch.Tensor, difference: torch.Tensor, weights: torch.Tensor, worth: torch.Tensor, shares: Shares, part: float
-) -> tuple[Surrogate, Surrogate, torch.Tensor]:
+    x: torch.Tensor,
+    difference: torch.Tensor,
+    weights: torch.Tensor,
+    worth: torch.Tensor,
+    starts: Sequence[int],
+    part: float,
+) -> tuple[Surrogate, Surrogate, torch.Tensor, torch.Tensor]:
     """Fit to all rows but each fold's in turn.
 
     Args:
-        x: (m, n) of 1 and -1.
+        x: (m, n) of 1 and -1, fold by fold.
         difference: (m,) ``v(S) - v(N without S)``.
         weights: (m,) of the rows.
         worth: that of the untouched input, which is one more row, free of error.
-        shares: the folds.
+        starts: where each fold begins, and m.
         part: what the surrogate without a fold counts in the mean; the one of all rows counts the rest to 1.
 
     Returns:
-        the surrogate of all rows, the mean over surrogates, and (m,) how far a fold's rows are from theirs.
+        the surrogate of all rows, the mean over surrogates, (m,) how far a fold's rows are from theirs, and (m,) what
+        the mean over surrogates leaves of ``difference - part * away``.
     """
     rows, y = torch.cat([torch.ones_like(x[:1]), x]), torch.cat([worth[None], difference])
     weights = weights / weights.median()
     weights = torch.cat([PINNED * weights.mean()[None], weights])
-    folds = torch.cat([torch.full_like(shares.folds[:1], -1), shares.folds])
     scales, factor = x[0], 0.0
     fit: Seen
     if x.shape[1] > INTERACTING:
@@ -178,9 +150,9 @@ def surrogates(
         triples = Triples(rows, factor * fit.residuals, scales) if isinstance(fit, Whitened) else nothing(rows)
         return Surrogate(fit.linear, triples)
 
-    whole, away = surrogate(), fit.unseen(folds)
+    whole, away = surrogate(), fit.unseen([start + 1 for start in starts])
     fit.refit(y - part * away)
-    return whole, surrogate(), away[1:]
+    return whole, surrogate(), away[1:], fit.left()[1:]
 
 
 def of_singles(x: torch.Tensor, difference: torch.Tensor, worth: torch.Tensor) -> torch.Tensor:
@@ -200,33 +172,29 @@ def read_for_all(x: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
 
 def unbiased(game: Game, sample: int, pairs: Pairs) -> SampleExplanation:
     """Evaluate the pairs of :func:`design` and estimate the Shapley values, without bias, and their standard errors."""
-    n, device = game.n, game.device
-    rows = first_rows(n, pairs.count)
-    shares, share = shares_of(pairs, rows), rows / pairs.count
-    part = share / shares.number
+    n, rows = game.n, first_rows(game.n, pairs.count)
+    shares = shares_of(pairs.layout, rows)
+    part = rows / pairs.count / (len(shares.starts) - 1)
     blocks = pairs.blocks(rows)
     kept, weights, _ = next(blocks)
-    ends = torch.tensor([[False] * n, [True] * n], device=device)
+    kept, weights = kept[shares.order], weights[shares.order]
+    ends = torch.tensor([[False] * n, [True] * n], device=game.device)
     outputs = game.evaluate(sample, torch.cat([ends, kept, ~kept]))
     worth = outputs[1] - outputs[0]
     x, difference = halves(kept, outputs[2:])
-    whole, mean, away = surrogates(x, difference, weights, worth, shares, part)
-    read, weighted = read_for_all(x, pairs.sizes[:rows]), part * shares.unseen * away
-    left = difference - mean.at(x) - part * away
+    whole, mean, away, left = surrogates(x, difference, weights, worth, shares.starts, part)
+    read, weighted = read_for_all(x, pairs.sizes[shares.order]), part * shares.unseen * away
     value = mean.values() + read.T @ (shares.known * left + weighted)
     noise = (read.T**2) @ (shares.missing * weighted**2)
-    sizes = pairs.sizes[rows:].cpu().numpy() - 1
-    count = np.bincount(sizes, minlength=len(pairs.pools)).clip(1)
-    first = np.bincount(pairs.sizes[:rows].cpu().numpy() - 1, minlength=len(count))
-    rest = torch.from_numpy((1 - share) * shares.rest / count).to(device)
-    missing = torch.from_numpy(1 - count / (pairs.pools - first).clip(count)).to(device)
+    done = 0
     for kept, _, _ in blocks:
         x, difference = halves(kept, game.evaluate(sample, torch.cat([kept, ~kept])))
-        size = pairs.sizes[rows : rows + len(x)]
-        rows += len(x)
-        read, weighted = read_for_all(x, size), rest[size - 1] * (difference - whole.at(x))
+        which = slice(done, done + len(x))
+        done += len(x)
+        read = read_for_all(x, pairs.sizes[rows:][which])
+        weighted = shares.rest[which] * (difference - whole.at(x))
         value += read.T @ weighted
-        noise += (read.T**2) @ (missing[size - 1] * weighted**2)
+        noise += (read.T**2) @ (shares.rest_missing[which] * weighted**2)
     value += (worth - value.sum()) / n
     audit = {"efficiency_gap": float(value.sum() - worth), "coalitions": 2.0 * pairs.count}
     return SampleExplanation(value, value_stderr=noise.sqrt(), audit=audit)

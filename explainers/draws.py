@@ -57,6 +57,15 @@ def order_of(keys: torch.Tensor) -> torch.Tensor:
     return torch.argsort(keys, dim=1, stable=True)
 
 
+def first_of(keys: torch.Tensor, count: int) -> torch.Tensor:
+    """Return the places (count,) of the smallest of ``keys`` (m,), which do not repeat, in ascending order."""
+    if keys.device.type == "cpu" and 0 < count < len(keys):
+        values = keys.numpy()
+        some = np.argpartition(values, count)[:count]
+        return torch.from_numpy(some[np.argsort(values[some])])
+    return order_of(keys[None])[0, :count]
+
+
 def splitmix64(counter: torch.Tensor, key: int) -> torch.Tensor:
     """Return the splitmix64 outputs of a stream at each place of ``counter`` (long, any shape).
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from explainers.draws import Draws, order_of
+from explainers.draws import Draws, first_of
 from explainers.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -18,6 +20,30 @@ else:
 
 BLOCK_ENTRIES = 1 << 20
 LISTED = 64
+REMEMBERED = 1 << 13  # pairs of the largest layout that is kept for the next sample
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """What of a design is not drawn.
+
+    Attributes:
+        n: number of players.
+        counts: (n//2,) how many pairs have each size.
+        order: (count,) long, where each pair of the design is found among the pairs by size.
+        sizes: (count,) long, the size of S.
+        weights: (count,) float64, as in :class:`Pairs`.
+        missing: (count,) float64, as in :class:`Pairs`.
+        pools: (n//2,) float64 on the CPU, as in :class:`Pairs`.
+    """
+
+    n: int
+    counts: list[int]
+    order: torch.Tensor
+    sizes: torch.Tensor
+    weights: torch.Tensor
+    missing: torch.Tensor
+    pools: np.ndarray
 
 
 class Pairs:
@@ -45,33 +71,21 @@ class Pairs:
         Its first ``lead`` pairs have the sizes of a design of ``lead``. With ``singles`` all pairs of size 1 are among
         them.
         """
-        pools = pools_of(n)
-        counts = counts_of(n, pools, count, singles)
-        leads = np.minimum(counts_of(n, pools, lead, singles), counts) if lead else counts
         self.n = n
-        self.count = int(counts.sum())
-        self.complete = self.count == sum(pools)
-        sizes = np.repeat(np.arange(1, len(counts) + 1), counts)
-        parts = zip(leads, counts, strict=True)
-        places = np.concatenate([np.zeros(0), *(place for a, c in parts for place in (evenly(a), 1 + evenly(c - a)))])
-        order = np.argsort(places, kind="stable")
-        ranks = self._ranks(rng, pools, counts, device)[torch.from_numpy(order).to(device)]
-        self.sizes = torch.from_numpy(sizes[order]).to(device)
-        self.weights = torch.from_numpy((masses(n) / counts)[sizes[order] - 1]).to(device)
-        shares = counts / np.array([float(min(pool, 2**62)) for pool in pools])
-        self.missing = torch.from_numpy(1 - shares[sizes[order] - 1]).to(device)
-        listed = [pool <= LISTED * number for pool, number in zip(pools, counts.tolist(), strict=True)]
-        self.pools = np.array([float(pool) if all_ else np.inf for pool, all_ in zip(pools, listed, strict=True)])
-        self._listed = ranks
+        self.layout = layout_of(n, count, lead, singles, device)
+        self.sizes, self.weights, self.missing = self.layout.sizes, self.layout.weights, self.layout.missing
+        self.pools = self.layout.pools
+        self.count = len(self.sizes)
+        self.complete = self.count == sum(pools_of(n))
+        self._listed = self._ranks(rng, device)[self.layout.order]
         self._draws = Draws(rng, n, device)
 
-    @staticmethod
-    def _ranks(rng: np.random.Generator, pools: list[int], counts: np.ndarray, device: torch.device) -> torch.Tensor:
+    def _ranks(self, rng: np.random.Generator, device: torch.device) -> torch.Tensor:
         """Return (count,) the place of each pair among all of its size, -1 where a size is too large to list."""
         parts = [torch.zeros(0, dtype=torch.long, device=device)]
-        for pool, count in zip(pools, counts.tolist(), strict=True):
-            if pool <= LISTED * count:
-                parts.append(order_of(Draws(rng, pool, device).keys(1))[0, :count])
+        for pool, count in zip(self.pools, self.layout.counts, strict=True):
+            if pool < np.inf:
+                parts.append(first_of(Draws(rng, int(pool), device).keys(1)[0], count))
             else:
                 parts.append(torch.full((count,), -1, device=device))
         return torch.cat(parts)
@@ -97,6 +111,32 @@ class Pairs:
             start, rows = start + rows, most
 
 
+def layout_of(n: int, count: int, lead: int, singles: bool, device: torch.device) -> Layout:
+    """Return :func:`laid_out`, remembered where it is not large: samples of one length and one budget share it."""
+    return (remembered if count <= REMEMBERED else laid_out)(n, count, lead, singles, device)
+
+
+def laid_out(n: int, count: int, lead: int, singles: bool, device: torch.device) -> Layout:
+    """Lay out a design, arguments as in :class:`Pairs`."""
+    pools = pools_of(n)
+    counts = counts_of(n, pools, count, singles)
+    leads = np.minimum(counts_of(n, pools, lead, singles), counts) if lead else counts
+    sizes = np.repeat(np.arange(1, len(counts) + 1), counts)
+    parts = zip(leads, counts, strict=True)
+    moments = np.concatenate([np.zeros(0), *(moment for a, c in parts for moment in (evenly(a), 1 + evenly(c - a)))])
+    order = np.argsort(moments, kind="stable")
+    shares = counts / np.array([float(min(pool, 2**62)) for pool in pools])
+    listed = [pool <= LISTED * number for pool, number in zip(pools, counts.tolist(), strict=True)]
+    which = sizes[order] - 1
+    by_row = (order, sizes[order], (masses(n) / counts)[which], 1 - shares[which])
+    places, of_size, weights, missing = (torch.from_numpy(part).to(device) for part in by_row)
+    known = np.array([float(pool) if all_ else np.inf for pool, all_ in zip(pools, listed, strict=True)])
+    return Layout(n, counts.tolist(), places, of_size, weights, missing, known)
+
+
+remembered = lru_cache(maxsize=64)(laid_out)
+
+
 def halves(kept: torch.Tensor, outputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return x (r, n), 1 for a kept player and -1 for another, and ``v(S) - v(N without S)`` (r,).
 
@@ -112,9 +152,11 @@ def largest_block(n: int) -> int:
     return max(1, BLOCK_ENTRIES // n)
 
 
-def pools_of(n: int) -> list[int]:
+@lru_cache(maxsize=64)
+def pools_of(n: int) -> tuple[int, ...]:
     """Return how many pairs there are of each smaller size 1..n//2; the two halves of a pair count once."""
-    return [math.comb(n - 1, size) if 2 * size == n else math.comb(n, size) for size in range(1, n // 2 + 1)]
+    sizes = range(1, n // 2 + 1)
+    return tuple(math.comb(n - 1, size) if 2 * size == n else math.comb(n, size) for size in sizes)
 
 
 def masses(n: int) -> np.ndarray:
@@ -128,7 +170,7 @@ def evenly(count: int) -> np.ndarray:
     return (np.arange(count) + 0.5) / count
 
 
-def counts_of(n: int, pools: list[int], count: int, singles: bool = False) -> np.ndarray:
+def counts_of(n: int, pools: Sequence[int], count: int, singles: bool = False) -> np.ndarray:
     """Return how many of ``count`` pairs have each smaller size 1..n//2: all of a size where they fit, or are wished.
 
     In proportion to mass times the length of a centred coalition vector: with residuals of equal variance the
@@ -174,8 +216,14 @@ def listed_subsets(n: int, sizes: torch.Tensor, ranks: torch.Tensor) -> torch.Te
     kept, size, left = np.zeros((len(sizes), n), dtype=bool), sizes.cpu().numpy(), ranks.cpu().numpy().copy()
     for place in range(int(size.max(initial=0)), 0, -1):
         rows = np.flatnonzero(size >= place)
-        below = np.array([math.comb(player, place) for player in range(n)])
+        below = ranks_before(n, place)
         player = np.searchsorted(below, left[rows], side="right") - 1
         kept[rows, player] = True
         left[rows] -= below[player]
     return torch.from_numpy(kept).to(sizes.device)
+
+
+@lru_cache(maxsize=1024)
+def ranks_before(n: int, place: int) -> np.ndarray:
+    """Return (n,) how many subsets of ``place`` players are wholly before each player."""
+    return np.array([math.comb(player, place) for player in range(n)])

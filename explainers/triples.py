@@ -8,6 +8,7 @@ unpenalised linear terms. The fit's own Shapley values are known, so it can be t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,7 @@ def fitted(x: torch.Tensor, differences: torch.Tensor, weights: torch.Tensor) ->
     scales, factor = likeliest(x, differences, weights)
     chosen = Whitened(x, differences, weights, cubic(x, x, scales).mul_(factor))
     triples = Triples(x, factor * chosen.residuals, scales) if factor > 0 else nothing(x)
-    left = x @ chosen.linear + chosen.residuals / weights
+    left = x @ chosen.linear + chosen.left()
     return Fit(triples, chosen.linear, left, chosen.residuals / chosen.precision())
 
 
@@ -141,6 +142,7 @@ class Whitened:
     def __init__(self, x: torch.Tensor, y: torch.Tensor, weights: torch.Tensor, covariance: torch.Tensor) -> None:
         """Solve; V is ``covariance``, which is overwritten, with ``1 / weights`` added on the diagonal."""
         covariance.diagonal(dim1=-2, dim2=-1).add_(1 / weights)
+        self.weights = weights
         self.factor = torch.linalg.cholesky(covariance)
         both = torch.linalg.solve_triangular(self.factor, torch.cat([x, y[:, None]], dim=1), upper=False)
         self.columns, target = both[..., :-1], both[..., -1:]
@@ -157,6 +159,10 @@ class Whitened:
         """Solve for another ``y`` (m,)."""
         self._solve(torch.linalg.solve_triangular(self.factor, y[:, None], upper=False))
 
+    def left(self) -> torch.Tensor:
+        """Return (..., m) what linear terms and covariance, the weights' part of V left out, leave of y."""
+        return self.residuals / self.weights
+
     def likelihood(self) -> torch.Tensor:
         """Return the logarithm of the restricted likelihood (...,), up to a constant; V up to a factor."""
         rows, columns = self.columns.shape[-2:]
@@ -168,14 +174,17 @@ class Whitened:
         inverse, spent = self._roots()
         return inverse.square().sum(0) - spent.square().sum(0)
 
-    def unseen(self, folds: torch.Tensor) -> torch.Tensor:
-        """Return (m,) how far each row's y is from a fit to all rows but its fold's; 0 in folds (m,) below 0."""
+    def unseen(self, starts: Sequence[int]) -> torch.Tensor:
+        """Return (m,) how far each row's y is from a fit to all rows but its fold's; 0 in rows before the first fold.
+
+        Args:
+            starts: where each fold begins, and where the last one ends.
+        """
         inverse, spent = self._roots()
         away = torch.zeros_like(self.residuals)
-        for fold in range(int(folds.max()) + 1):
-            rows = torch.nonzero(folds == fold)[:, 0]
-            own, lost = inverse[:, rows], spent[:, rows]
-            away[rows] = torch.linalg.solve(own.T @ own - lost.T @ lost, self.residuals[rows])
+        for fold in map(slice, starts, starts[1:]):
+            own, lost = inverse[fold.start :, fold], spent[:, fold]
+            away[fold] = torch.linalg.solve(own.T @ own - lost.T @ lost, self.residuals[fold])
         return away
 
     def _roots(self) -> tuple[torch.Tensor, torch.Tensor]:

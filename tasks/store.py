@@ -116,11 +116,16 @@ class Store:
 
     @contextmanager
     def lock(self, name: str, shared: bool = False) -> Iterator[None]:
-        """Hold the lock called ``name``, alone or with others that share it; whoever cannot have it waits."""
+        """Hold the lock called ``name``, alone or with others that share it; whoever has to wait says so."""
         folder = self.root / "locks"
         folder.mkdir(exist_ok=True)
         with (folder / f"{name}.lock").open("w") as handle:
-            fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+            kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+            try:
+                fcntl.flock(handle, kind | fcntl.LOCK_NB)
+            except BlockingIOError:
+                log.warning("waiting: another execution of this storage folder holds %s", name)
+                fcntl.flock(handle, kind)
             yield
 
     def stay_hash(self) -> Callable[[str], str]:

@@ -15,8 +15,9 @@ import explainers.crossfit as explainers_crossfit
 import explainers.pairs as explainers_pairs
 import explainers.sample_shapley as explainers_sample_shapley
 from explainers import Game, explainers, get_explainer
-from explainers.crossfit import Linear, affords, design, first_rows, read_for_all, shares_of
+from explainers.crossfit import Linear, affords, design, first_rows, read_for_all
 from explainers.designs import log_kernel, size_probabilities, walk_coalitions
+from explainers.folds import shares_of
 from explainers.game import distinct_rows
 from explainers.pairs import Pairs, masses
 from explainers.sample_shapley import balanced, stratified_orders
@@ -125,15 +126,20 @@ def test_every_fold_and_the_rest_have_every_size(n):
         if affords(n, count) and count < 2 ** (n - 1) - 1:
             rows = first_rows(n, count)
             pairs = design(stream(n, "pairs"), n, count, torch.device("cpu"))
-            shares, sizes = shares_of(pairs, rows), pairs.sizes.numpy() - 1
-            assert shares.number >= 2
+            shares, sizes = shares_of(pairs.layout, rows), pairs.sizes.numpy() - 1
+            number = len(shares.starts) - 1
+            assert (
+                number >= 2 and shares.starts[-1] == rows and (shares.order.sort().values == torch.arange(rows)).all()
+            )
+            folds = torch.empty_like(shares.order)
+            folds[shares.order] = torch.searchsorted(torch.tensor(shares.starts), torch.arange(rows), right=True) - 1
             for size in range(n // 2):
                 held = sizes[:rows] == size
                 if held.sum() < pairs.pools[size]:
-                    assert sorted(set(shares.folds[torch.from_numpy(held)].tolist())) == list(range(shares.number))
+                    assert sorted(set(folds[torch.from_numpy(held)].tolist())) == list(range(number))
                     assert rows == count or (sizes[rows:] == size).any()
                 else:
-                    assert (shares.folds[torch.from_numpy(held)] == -1).all()
+                    assert (folds[torch.from_numpy(held)] == -1).all()
 
 
 def test_a_coalition_is_read_for_all_players_by_hand():
@@ -149,13 +155,13 @@ def test_a_fold_is_predicted_by_the_others(interacting):
     draws = torch.Generator().manual_seed(0)
     x = torch.randint(0, 2, (30, 4), generator=draws).double() * 2 - 1
     y, weights = torch.randn(30, generator=draws).double(), torch.rand(30, generator=draws).double() + 0.5
-    folds = torch.arange(30) % 4 - 1
+    folds, starts = torch.arange(30) * 4 // 30 - 1, [8, 15, 23, 30]
 
     def fit(rows: torch.Tensor) -> Linear | Whitened:
         part = x[rows], y[rows], weights[rows]
         return Whitened(*part, cubic(x[rows], x[rows], torch.ones(4).double())) if interacting else Linear(*part)
 
-    away = fit(torch.arange(30)).unseen(folds)
+    away = fit(torch.arange(30)).unseen(starts)
     assert (away[folds < 0] == 0).all()
     for fold in range(3):
         rest, own = torch.nonzero(folds != fold)[:, 0], torch.nonzero(folds == fold)[:, 0]

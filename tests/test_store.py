@@ -66,7 +66,7 @@ def test_stay_hash_is_keyed_private_and_stable(store, tmp_path):
     assert stat.S_IMODE(os.stat(store.root / "stay-hash.key").st_mode) == 0o600
 
 
-def test_timing_waits_for_whoever_shares_the_device(store):
+def test_timing_waits_for_whoever_shares_the_device_and_says_so(store, caplog):
     """A shared holder lets another in and keeps an exclusive one out; flock is per open file, so a thread will do."""
     order = []
 
@@ -81,6 +81,7 @@ def test_timing_waits_for_whoever_shares_the_device(store):
         order.append("explain")
     waiting.join(10)
     assert order == ["explain", "timing"]
+    assert caplog.messages == ["waiting: another execution of this storage folder holds device"]
 
 
 def test_file_digest_notices_a_change(store, tmp_path):
