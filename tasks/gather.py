@@ -101,6 +101,7 @@ def sample_views(study: Study, data: Path, model: Path, methods: list[MethodOutp
             SampleView(
                 sample=row["sample"],
                 names=players.names,
+                player=players.noun,
                 hours=players.hours,
                 label=row["label"],
                 probability=probability_of(predictions.loc[row["sample"]], target),

@@ -38,11 +38,13 @@ class Players:
         of: (length,) the player of each token, from 0; None where each token (or pixel) is a player.
         names: n texts, for people.
         hours: (n,) float64, hours since the window's start; None where players have no times.
+        noun: what a player is called.
     """
 
     of: np.ndarray | None
     names: list[str]
     hours: np.ndarray | None = None
+    noun: str = "event"
 
 
 @dataclass(frozen=True)
@@ -160,23 +162,25 @@ def players_of(row: Mapping[str, Any], content: Content, vocabulary: Vocabulary 
             ``sentences`` of a text.
     """
     if content.kind == "table":
-        return Players(None, list(content.features))
+        return Players(None, list(content.features), noun="feature")
     if content.kind == "image":
         _, height, width = content.shape
-        return Players(
-            None, [f"row {line + 1}, column {column + 1}" for line in range(height) for column in range(width)]
-        )
+        names_of_pixels = [f"row {line + 1}, column {column + 1}" for line in range(height) for column in range(width)]
+        return Players(None, names_of_pixels, noun="pixel")
     if players in ("words", "sentences"):
-        return Players(np.asarray(row[players], dtype=np.int64), list(row[f"{players[:-1]}_texts"]))
+        noun = players[:-1]
+        return Players(np.asarray(row[players], dtype=np.int64), list(row[f"{noun}_texts"]), noun=noun)
     assert vocabulary is not None, "token sequences have a vocabulary"
     if content.kind == "text":
         whole = len(row["word_texts"]) == len(row["tokens"])  # tokens are words: as they are written, not [UNK]
-        return Players(None, list(row["word_texts"]) if whole else [vocabulary.names[token] for token in row["tokens"]])
+        texts = list(row["word_texts"]) if whole else [vocabulary.names[token] for token in row["tokens"]]
+        return Players(None, texts, noun="word" if whole else "token")
     of, hours = players_in(row["hours"], players)
     names: list[list[str]] = [[] for _ in hours]
     for player, token in zip(of, row["tokens"], strict=True):
         names[player].append(vocabulary.names[token])
-    return Players(None if players == "tokens" else of, [" + ".join(parts) for parts in names], hours)
+    each = players == "tokens"
+    return Players(None if each else of, [" + ".join(parts) for parts in names], hours, "event" if each else "visit")
 
 
 def players_in(hours: list[float], players: str) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from explainers import Game, get_explainer
 from tasks.explain import as_arrays, read_explanation
 from tasks.report import MethodView, write_report
+from tasks.report.curves import x_label
 from tasks.report.pairs import global_table, network_picture, pair_matrix, pairs_section, strongest_events
 from tasks.sets import global_sets, named_sets, read_sets, set_arrays
 from tasks.shards import write_shard
@@ -115,6 +117,16 @@ def test_pairs_go_into_the_report(tmp_path):
     assert files["figures/pairs_01.png"].read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_report_names_its_players_and_what_positive_numbers_speak_for(tmp_path):
+    rows = [replace(sample, hours=None, table=True, target=None, player="feature") for sample in with_sets()]
+    results = study(samples=rows, truth=None)
+    files = write_report(results, tmp_path)
+    page = files["report.md"].read_text("utf-8")
+    assert "## Features together" in page and x_label("ins_auc", results.player) == "Features kept (%)"
+    assert "orange speaks for a higher prediction" in page and "positive speaks for a higher prediction" in page
+    assert "explained class" not in page and not re.search(r"(?<!;)\bevents?\b", page)
+
+
 def test_a_report_without_sets_has_no_such_section(tmp_path):
     files = write_report(study(), tmp_path)
     assert "Events together" not in files["report.md"].read_text("utf-8")
@@ -131,9 +143,10 @@ def test_cells_of_the_heat_map_are_the_pairs_and_its_diagonal_the_single_events(
 
 def test_the_network_draws_a_line_a_pair_of_two_names_and_a_dot_a_name():
     sets = global_table(with_sets(), "random")
-    (picture,) = network_picture(sets, "random", "pair_network_01")
+    (picture,) = network_picture(sets, "random", "pair_network_01", study())
     axes = picture.figure.axes[0]
     assert len(axes.lines) == 2 and len(axes.collections) == 3
     assert "first POS & VAL" in picture.alt
+    assert "pairs of events" in picture.caption and "orange speaks for the explained class" in picture.caption
     twins = sets.iloc[:0].assign(set=[], mean_absolute=[])
-    assert network_picture(twins, "random", "none") == []
+    assert network_picture(twins, "random", "none", study()) == []

@@ -60,7 +60,7 @@ def attribution_picture(sample: SampleView, name: str) -> Picture:
     name_events(grid[0], sample, events)
     figure.suptitle(f"{shorten(method, 40)}: {headline(sample)}", fontsize=NORMAL + 1, x=0.01, ha="left")
     parts = "value and position importance" if view.position is not None else "attribution"
-    alt = f"Bars of each event's {parts} by {method}; {headline(sample)}. {extremes(sample, view)}"
+    alt = f"Bars of each {sample.player}'s {parts} by {method}; {headline(sample)}. {extremes(sample, view)}"
     return Picture(name, f"Sample {sample.sample[:8]}", alt, caption(sample, method, len(events), bool(strips)), figure)
 
 
@@ -83,13 +83,13 @@ def extremes(sample: SampleView, view: MethodView) -> str:
 
 def caption(sample: SampleView, method: str, events: int, strips: bool) -> str:
     """Return what the figure shows and how to read it."""
-    said = [f"{headline(sample).capitalize()}. Bars: {method}; positive speaks for the explained class."]
+    said = [f"{headline(sample).capitalize()}. Bars: {method}; positive speaks for {sample.about}."]
     if sample.attributions[method].position is not None:
-        said.append("Positive position importance: the later the event, the more it speaks for that class.")
+        said.append(f"Positive position importance: the later the {sample.player}, the more it speaks for it.")
     if strips:
         said.append("Colours: the other attributions, each column scaled to its own largest magnitude.")
     if events < len(sample.names):
-        said.append(f"The {events} strongest of {len(sample.names)} events.")
+        said.append(f"The {events} strongest of {len(sample.names)} {sample.player}s.")
     return " ".join(said)
 
 

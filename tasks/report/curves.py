@@ -12,27 +12,20 @@ from tasks.report.table import Comparison
 from tasks.report.text import arrow, higher_is_better, meaning, number, shorten, title
 
 # What the x axis counts; a metric that is not named here says it in its caption.
-SHARE = {
-    "inc": "Events kept (%)",
-    "ins": "Events kept (%)",
-    "exc": "Events ablated (%)",
-    "del": "Events ablated (%)",
-    "log": "Events ablated (%)",
-    "perm": "Events moved (%)",
-}
+SHARE = {"inc": "kept", "ins": "kept", "exc": "ablated", "del": "ablated", "log": "ablated", "perm": "moved"}
 
 
 def curve_pictures(results: StudyResults, comparison: Comparison) -> list[Picture]:
     """Return one figure a metric that has a curve."""
     curves = results.curves
     return [
-        curve_picture(metric, curves[curves["metric"] == metric], comparison)
+        curve_picture(metric, curves[curves["metric"] == metric], comparison, results.player)
         for metric in results.metrics
         if (curves["metric"] == metric).any()
     ]
 
 
-def curve_picture(metric: str, curves: pd.DataFrame, comparison: Comparison) -> Picture:
+def curve_picture(metric: str, curves: pd.DataFrame, comparison: Comparison, player: str) -> Picture:
     """Return the figure of one metric's curves, its legend sorted by score, best first."""
     style = styles(comparison.methods)
     ranked = by_score(metric, comparison)
@@ -42,7 +35,7 @@ def curve_picture(metric: str, curves: pd.DataFrame, comparison: Comparison) -> 
         curve = curves[curves["method"] == method].sort_values("percent")
         if len(curve):
             draw_curve(axes, curve, style[method], f"{number(score)}  {shorten(method, 28)}")
-    axes.set_xlabel(x_label(metric), fontsize=NORMAL)
+    axes.set_xlabel(x_label(metric, player), fontsize=NORMAL)
     axes.set_ylabel("Mean over samples", fontsize=NORMAL)
     axes.set_title(f"{title(metric)} {arrow(metric)}", fontsize=NORMAL + 1, loc="left")
     axes.set_xlim(-1, 101)
@@ -59,16 +52,17 @@ def curve_picture(metric: str, curves: pd.DataFrame, comparison: Comparison) -> 
     first, score = ranked[0]
     better = "higher" if higher_is_better(metric) else "lower"
     alt = (
-        f"Line chart of {title(metric)} over the share of events, {len(ranked)} methods; "
+        f"Line chart of {title(metric)} over the share of {player}s, {len(ranked)} methods; "
         f"best area {number(score)}, {first} ({better} is better)."
     )
     caption = f"{title(metric)} {arrow(metric)}. {meaning(metric)} Band: one standard error over samples."
     return Picture(f"curve_{metric}", title(metric), alt, caption, figure)
 
 
-def x_label(metric: str) -> str:
+def x_label(metric: str, player: str) -> str:
     """Return what a metric's curve runs over."""
-    return SHARE.get(metric.partition("_")[0], "Events (%)")
+    what = SHARE.get(metric.partition("_")[0])
+    return f"{player.capitalize()}s{f' {what}' if what else ''} (%)"
 
 
 def by_score(metric: str, comparison: Comparison) -> list[tuple[str, float]]:

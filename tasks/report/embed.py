@@ -65,7 +65,7 @@ def study_json(
     """
     return {
         **frame_json(comparison.methods, results.output),
-        "metrics": [metric_json(name) for name in results.metrics],
+        "metrics": [metric_json(name, results.player) for name in results.metrics],
         "costs": [
             {"name": name, "title": title(name), "row": comparison.columns.index(name)}
             for name in COST_COLUMNS[:2]
@@ -117,14 +117,14 @@ def outline(marker: str) -> str:
     return "".join(parts)
 
 
-def metric_json(name: str) -> dict[str, Any]:
+def metric_json(name: str, player: str) -> dict[str, Any]:
     """Return what a chart says about one metric."""
     return {
         "name": name,
         "title": title(name),
         "up": higher_is_better(name),
         "meaning": meaning(name),
-        "share": x_label(name),
+        "share": x_label(name, player),
         "decimals": decimals(name, 1.0),
     }
 
@@ -174,7 +174,8 @@ def sample_json(sample: SampleView, methods: Sequence[str]) -> dict[str, Any]:
         "names": sample.names,
         "hours": None if sample.hours is None else np.asarray(sample.hours, dtype=float),
         "headline": headline(sample),
-        "about": "a higher prediction" if sample.target is None else f"class {sample.target}",
+        "about": sample.about,
+        "player": sample.player,
         "text": sample.hours is None and not sample.table,
         "views": [None if (view := sample.attributions.get(method)) is None else view_json(view) for method in methods],
         "main": methods.index(main_method(sample.attributions)) if sample.attributions else None,

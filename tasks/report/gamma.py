@@ -42,13 +42,13 @@ def gamma_picture(sample: SampleView, method: str, name: str) -> Picture:
     bar.ax.tick_params(labelsize=SMALL)
     figure.suptitle(f"{shorten(method, 40)}: gamma", fontsize=NORMAL + 1, x=0.01, ha="left")
     alt = (
-        f"Heat map of gamma by {method}: what each of {len(events)} events adds in each of {slots} slots; "
+        f"Heat map of gamma by {method}: what each of {len(events)} {sample.player}s adds in each of {slots} slots; "
         f"{headline(sample)}."
     )
     said = (
-        f"Gamma (Eq. 8) by {method}: what an event adds to the explained output when it sits in each slot, averaged "
-        "over coalitions and arrangements of the others. Dots: where it really was. Colours are cut at the 99th "
-        "percentile."
+        f"Gamma (Eq. 8) by {method}: what one {sample.player} adds to the explained output when it sits in each slot, "
+        "averaged over coalitions and arrangements of the others. Dots: where it really was. Colours are cut at the "
+        "99th percentile."
     )
     if not np.isfinite(view.matrix).all():
         said += " Grey: no draw."

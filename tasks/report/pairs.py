@@ -21,22 +21,24 @@ SHOWN_EVENTS = 30  # of a heat map
 
 def pairs_section(results: StudyResults) -> Section:
     """Return the section of sets of events; empty where no method has any."""
+    heading = f"{results.player.capitalize()}s together"
     methods = [method for method in results.methods if any(has_sets(sample, method) for sample in results.samples)]
     if not methods:
-        return Section("Events together")
+        return Section(heading)
+    noun = results.player
     words = [
-        "Each set of events with one number: see the method's page for what it means. A set of many samples is told by "
-        "its events' names; its mean magnitude is over the samples in which it was valued, which are not all that have "
-        "the events where a method values its strongest pairs only.",
+        f"Each set of {noun}s with one number: see the method's page for what it means. A set of many samples is told "
+        f"by its {noun}s' names; its mean magnitude is over the samples in which it was valued, which are not all that "
+        f"have the {noun}s where a method values its strongest pairs only.",
     ]
     grids, pictures = [], []
     for place, method in enumerate(methods, start=1):
         table = global_table(results.samples, method)
-        grids.append(sets_grid(table, method))
-        pictures += network_picture(table, method, f"pair_network_{place:02d}")
+        grids.append(sets_grid(table, method, noun))
+        pictures += network_picture(table, method, f"pair_network_{place:02d}", results)
     for place, sample in enumerate(shown(results.samples), start=1):
         pictures += pair_pictures(sample, methods, f"pairs_{place:02d}")
-    return Section("Events together", words, grids, pictures)
+    return Section(heading, words, grids, pictures)
 
 
 def has_sets(sample: SampleView, method: str) -> bool:
@@ -51,7 +53,7 @@ def global_table(samples: list[SampleView], method: str) -> pd.DataFrame:
     return global_sets([(names, sets) for names, sets in views if sets is not None])
 
 
-def sets_grid(table: pd.DataFrame, method: str) -> Grid:
+def sets_grid(table: pd.DataFrame, method: str, noun: str) -> Grid:
     """Return the strongest sets of two or more events as a table."""
     strongest = table[table["set"].map(len) > 1].head(SHOWN_SETS)
     rows = [
@@ -64,8 +66,8 @@ def sets_grid(table: pd.DataFrame, method: str) -> Grid:
         ]
         for row in strongest.to_dict("records")
     ]
-    header = ["Events", "Mean magnitude", "Mean", "Samples valued", "Samples with them"]
-    return Grid(header, rows, f"{method}: the strongest sets of two or more events over the samples")
+    header = [f"{noun.capitalize()}s", "Mean magnitude", "Mean", "Samples valued", "Samples with them"]
+    return Grid(header, rows, f"{method}: the strongest sets of two or more {noun}s over the samples")
 
 
 def pair_pictures(sample: SampleView, methods: list[str], name: str) -> list[Picture]:
@@ -91,12 +93,11 @@ def pair_picture(sample: SampleView, method: str, name: str) -> Picture:
     bar = figure.colorbar(image, ax=axes, shrink=0.8, aspect=15, extend="both")
     bar.ax.tick_params(labelsize=SMALL)
     figure.suptitle(f"{shorten(method, 40)}: pairs", fontsize=NORMAL + 1, x=0.01, ha="left")
-    alt = f"Heat map of pairs of events by {method}; {headline(sample)}. {strongest_pair(sample, method)}"
-    said = (
-        f"{headline(sample).capitalize()}. Pairs of events by {method}; on the diagonal, single events. Grey: no value."
-    )
+    alt = f"Heat map of pairs of {sample.player}s by {method}; {headline(sample)}. {strongest_pair(sample, method)}"
+    said = f"{headline(sample).capitalize()}. Pairs of {sample.player}s by {method}; on the diagonal, single ones. "
+    said += "Grey: no value."
     if len(events) < len(sample.names):
-        said += f" The {len(events)} events with the strongest pairs, of {len(sample.names)}."
+        said += f" The {len(events)} {sample.player}s with the strongest pairs, of {len(sample.names)}."
     return Picture(name, f"Sample {sample.sample[:8]}: pairs", alt, said, figure)
 
 
@@ -132,7 +133,7 @@ def strongest_pair(sample: SampleView, method: str) -> str:
     return f"Strongest pair: {names} ({row['value']:+.3g})."
 
 
-def network_picture(table: pd.DataFrame, method: str, name: str) -> list[Picture]:
+def network_picture(table: pd.DataFrame, method: str, name: str, results: StudyResults) -> list[Picture]:
     """Return the strongest pairs over the samples as a network, if there is a pair of two names."""
     pairs = table[table["set"].map(lambda members: len(members) == 2 and members[0] != members[1])].head(SHOWN_SETS)
     if pairs.empty:
@@ -153,8 +154,9 @@ def network_picture(table: pd.DataFrame, method: str, name: str) -> list[Picture
     first = pairs.iloc[0]
     alt = f"Network of the {len(pairs)} strongest pairs by {method}; first {BETWEEN.join(first['set'])}."
     said = (
-        f"The {len(pairs)} strongest pairs of events by {method}. Line: mean magnitude of the pair's value; red speaks "
-        "for the explained class on average, blue against it. Dot: mean magnitude of the single event's value."
+        f"The {len(pairs)} strongest pairs of {results.player}s by {method}. Line: mean magnitude of the pair's value; "
+        f"orange speaks for {results.about} on average, purple against it. Dot: mean magnitude of the single "
+        f"{results.player}'s value."
     )
     return [Picture(name, "Pairs over the samples", alt, said, figure)]
 

@@ -48,6 +48,7 @@ class SampleView:
         image: (rows, columns) or (rows, columns, 3) numbers from 0 to 1, whose rows * columns pixels are the players;
             None where the sample is no image.
         table: whether the players are columns of a table, which stand in no order.
+        player: what a player is called: event, visit, word, pixel, feature, ...
         moved: by event (0-based), (n,) the explained output with this event in each slot, the others in their order;
             empty where the model was not asked.
     """
@@ -61,6 +62,7 @@ class SampleView:
     attributions: dict[str, MethodView]
     image: np.ndarray | None = None
     table: bool = False
+    player: str = "event"
     moved: Mapping[int, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -86,6 +88,11 @@ class SampleView:
                         f"sample {self.sample}: {part} of {method} has shape {np.shape(array)}; "
                         f"its {n} events need {shape}"
                     )
+
+    @property
+    def about(self) -> str:
+        """Return what positive numbers speak for."""
+        return "a higher prediction" if self.target is None else f"class {self.target}"
 
 
 @dataclass(frozen=True)
@@ -151,6 +158,17 @@ class StudyResults:
     def metrics(self) -> tuple[str, ...]:
         """Return the metrics in the study's order: as they come in ``scores``."""
         return tuple(dict.fromkeys(self.scores["metric"]))
+
+    @property
+    def player(self) -> str:
+        """Return what a player is called."""
+        return self.samples[0].player if self.samples else "event"
+
+    @property
+    def about(self) -> str:
+        """Return what positive numbers of any sample speak for."""
+        known = [sample.target for sample in self.samples]
+        return "a higher prediction" if known and known[0] is None else "the explained class"
 
     @property
     def sample_count(self) -> int:

@@ -210,16 +210,14 @@ def events_grid(sample: SampleView) -> Grid:
     method = main_method(sample.attributions)
     view = sample.attributions[method]
     timed = sample.hours is not None
-    header = ["Event" if timed else "Player", *(["Hour"] if timed else []), "VI"]
+    header = [sample.player.capitalize(), *(["Hour"] if timed else []), "VI"]
     header += ["PI"] if view.position is not None else []
     rows = []
     for place, name in enumerate(sample.names):
         parts = [part[place] for part in (view.value, view.position) if part is not None]
         hour = [] if sample.hours is None else [Cell(f"{sample.hours[place]:.2f}")]
         rows.append([Cell(name), *hour, *(Cell(plain(float(part))) for part in parts)])
-    return Grid(
-        header, rows, folded=f"Sample {sample.sample[:8]}: all {len(rows)} {'events' if timed else 'players'}, {method}"
-    )
+    return Grid(header, rows, folded=f"Sample {sample.sample[:8]}: all {len(rows)} {sample.player}s, {method}")
 
 
 def model_grid(scores: Mapping[str, float]) -> Grid:

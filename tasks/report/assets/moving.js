@@ -115,7 +115,7 @@ function heatMap(sample, main, chosen, choose) {
     untip();
   };
   const field = element("div", { class: "field", tabindex: 0, role: "img", style: { width: `${n * CELL}px`, height: `${n * CELL}px`, marginBottom: "18px" },
-    "aria-label": `Heat map of gamma by ${study.methods[main]}: ${n} events by ${n} slots, from ${told(-matrix.reach)} to ${told(matrix.reach)}. Arrow keys read the values.`,
+    "aria-label": `Heat map of gamma by ${study.methods[main]}: ${n} ${sample.player}s by ${n} slots, from ${told(-matrix.reach)} to ${told(matrix.reach)}. Arrow keys read the values.`,
     onpointermove: (pointer) => read(...under(pointer), pointer.clientX, pointer.clientY), onpointerleave: leave, onblur: leave,
     onclick: (pointer) => choose(under(pointer)[0]),
     onkeydown: (key) => {
@@ -135,8 +135,8 @@ function heatMap(sample, main, chosen, choose) {
   const shades = [-1, -0.5, 0, 0.5, 1].map((share) => rgb(diverging(share))).join(",");
   const scale = element("span", { class: "scale" }, told(-matrix.cut), element("span", { style: { background: `linear-gradient(to right,${shades})` } }), `${told(matrix.cut, true)} (99th percentile)`);
   const grey = rows.some((numbers) => numbers.some(Number.isNaN)) ? " Grey: no draw." : "";
-  return [element("h3", {}, "Gamma: each event in each slot"),
-    element("p", {}, `${study.methods[main]}: what an event (row) adds to the explained output when it sits in a slot (column), averaged over coalitions and arrangements of the others. Dots: where it was.${grey}`),
+  return [element("h3", {}, `Gamma: each ${sample.player} in each slot`),
+    element("p", {}, `${study.methods[main]}: what one ${sample.player} (row) adds to the explained output when it sits in a slot (column), averaged over coalitions and arrangements of the others. Dots: where it was.${grey}`),
     scale, element("div", { class: "heat" }, element("div", { class: "sheet" },
       element("div", { class: "rows" }, ...sample.names.map((name) => element("div", { title: name }, name))), field))];
 }

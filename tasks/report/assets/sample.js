@@ -37,7 +37,7 @@ function drawSamples(place) {
 function drawSample(body, sample, method) {
   const main = method ?? sample.main;
   body.replaceChildren(element("p", { class: "facts" }, element("b", {}, `Sample ${sample.sample.slice(0, 8)}: ${sample.headline}`),
-    element("span", {}, `${sample.names.length} ${sample.hours ? "events" : "players"}`)));
+    element("span", {}, `${sample.names.length} ${sample.player}s`)));
   if (main === null || !sample.names.length) {
     body.append(element("p", {}, "Nothing to explain: the sample is empty."));
     return;
@@ -84,7 +84,7 @@ function tokenTable(sample, main, chosen, choose) {
     ...(view.position ? [{ method, name: `PI ${study.methods[method]}`, numbers: view.position }] : [])]);
   for (const shade of shades) shade.most = reach(shade.numbers);
   const head = element("tr", {}, element("th", { scope: "col" }, "Slot"), sample.hours ? element("th", { scope: "col" }, "Hour") : null,
-    element("th", { scope: "col", class: "name" }, sample.hours ? "Event" : "Player"), ...parts.map(([name]) => element("th", { scope: "col" }, name)),
+    element("th", { scope: "col", class: "name" }, sample.player[0].toUpperCase() + sample.player.slice(1)), ...parts.map(([name]) => element("th", { scope: "col" }, name)),
     ...shades.map(({ method, name }) => element("th", { scope: "col", class: "turned", "data-method": method, title: name }, element("span", {}, short(name, 26)))));
   const most = parts.map(([, numbers]) => reach(numbers));
   const rows = sample.names.map((name, token) => element("tr", { "data-token": token },
@@ -98,11 +98,11 @@ function tokenTable(sample, main, chosen, choose) {
     })));
   chosen.follow.push((token) => rows.forEach((row, place) => row.classList.toggle("chosen", place === token)));
   const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
-  return [element("h3", {}, sample.hours ? "The sequence, event by event" : "Player by player"),
+  return [element("h3", {}, `${sample.hours ? "The sequence, " : ""}${sample.player} by ${sample.player}`),
     element("p", {}, `Bars: ${study.methods[main]}; orange speaks for ${sample.about}, purple against it` +
-      (position ? "; positive position importance: the later the event, the more it speaks for it" : "") +
+      (position ? `; positive position importance: the later the ${sample.player}, the more it speaks for it` : "") +
       ". Coloured cells: every method, each column by its own largest magnitude."),
-    element("div", { class: "tokens", tabindex: 0, role: "group", "aria-label": "Table of events" }, table)];
+    element("div", { class: "tokens", tabindex: 0, role: "group", "aria-label": `Table of ${sample.player}s` }, table)];
 }
 
 /** Return a text with each word on its colour, once a method. */
@@ -161,8 +161,8 @@ function topSets(sample, main) {
   const rows = sets.map(({ set, value, stderr }) => element("tr", {},
     element("td", { class: "name" }, set.map((player) => `${sample.names[player]} (${player + 1})`).join(" + ")), bar(value, most),
     element("td", {}, stderr === null ? "–" : told(stderr))));
-  return [element("h3", {}, "Sets of events that matter together"),
-    element("p", {}, `${study.methods[main]}: the sets with the largest magnitudes of each size; in parentheses each event's slot.`),
+  return [element("h3", {}, `Sets of ${sample.player}s that matter together`),
+    element("p", {}, `${study.methods[main]}: the sets with the largest magnitudes of each size; in parentheses each ${sample.player}'s slot.`),
     element("div", { class: "tokens", tabindex: 0, role: "group", "aria-label": "Table of sets" }, element("table", {}, element("thead", {}, element("tr", {},
       ...["Set", "Value", "Standard error"].map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, ...rows)))];
 }
