@@ -13,7 +13,7 @@ run: $(STAMP)
 	$(BIN)/ordeval run conf/synthetic.yaml
 
 test: $(STAMP)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
 
 venv: $(STAMP)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("DO_NOT_TRACK", "true")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+# A Prefect database for each process that runs tests: two on one lock each other out, and ~/.prefect is the user's.
+prefect_home = tempfile.TemporaryDirectory(prefix="ordeval-prefect-", ignore_cleanup_errors=True)
+os.environ["PREFECT_HOME"] = prefect_home.name
 
 ROOT = Path(__file__).resolve().parent.parent
 
