@@ -17,6 +17,7 @@ else:
 
 SHORT = 12  # players up to which a polynomial has little to save: it has up to six coefficients
 PRIOR = 4.0  # degrees of freedom that a pooled variance counts for beside an entry's own
+SEEN = 16.0  # what a further set tells of the gain from balance, which is pooled over all entries, beside a prior of 1
 
 
 @dataclass(frozen=True)
@@ -131,17 +132,17 @@ class Evidence:
 
         Units are independent where a set is one unit. Where sets are balanced, their variance is less than that of as
         many independent units: by a factor that is pooled over the entries and over all cells and, as sets grow in
-        number, gives way to each entry's own. The result is widened by Student's t, so that 1.96 standard errors are a
-        95 % interval.
+        number, gives way to each entry's own. A cell's variance is drawn towards its player's. The result is widened by
+        Student's t, so that 1.96 standard errors are a 95 % interval.
         """
         n = self.n
         by_unit, by_set = self.units.variance(), self.sets.variance() * self.units_in_set
         balanced = self.units_in_set > 1 and self.sets.count > 1
-        seen = 2.0 * (self.sets.count - 1)
+        seen = SEEN * (self.sets.count - 1)
         parts = []
         for part in (slice(0, n), slice(n, 2 * n), slice(2 * n, None)):
             freedom = self.units.count - 1
-            variance = drawn_together(by_unit[part], freedom)
+            variance = drawn_together(by_unit[part].view(-1, n), freedom).reshape(-1)
             if balanced:
                 ratio = (gain(by_set[part], by_unit[part]) + gain(by_set[2 * n :], by_unit[2 * n :])) / 2
                 ratio = (1 + seen * ratio) / (1 + seen)
@@ -170,8 +171,9 @@ def widened(freedom: float) -> float:
 
 
 def drawn_together(variance: torch.Tensor, freedom: int) -> torch.Tensor:
-    """Return variances (m,) with ``freedom`` degrees each, drawn towards their mean as if it had ``PRIOR`` degrees.
+    """Return variances (..., m) with ``freedom`` degrees each, drawn towards the mean of their row.
 
-    Few degrees of freedom make an entry's own variance too small too often (Smyth 2004 on moderated variances).
+    That has the weight of ``PRIOR`` degrees: few degrees of freedom make an entry's own variance too small too often
+    (Smyth 2004 on moderated variances).
     """
-    return (PRIOR * variance.mean() + freedom * variance) / (PRIOR + freedom)
+    return (PRIOR * variance.mean(-1, keepdim=True) + freedom * variance) / (PRIOR + freedom)
