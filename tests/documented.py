@@ -30,6 +30,7 @@ BENCHMARKS_RUN_BY = {
     "device": "tests/test_benchmarks.py::test_device_times_every_method_of_table_3",
     "joint_convergence": "tests/test_benchmarks_joint.py::test_convergence_is_measured_from_exact_values",
     "joint_tables": "tests/test_benchmarks_joint.py::test_tables_are_measured_and_written",
+    "peers": "tests/test_benchmarks_peers.py::test_errors_and_times_are_measured_and_summarised",
     "scaling": "tests/test_benchmarks.py::test_scaling_measures_both_models_each_in_its_own_process",
     "sensitivity": "tests/test_benchmarks_sensitivity.py::test_a_small_study",
     "together": "tests/test_benchmarks.py::test_together_compares_alone_and_side_by_side",

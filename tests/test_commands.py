@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import typer
 
-from benchmarks import boxes, joint_page, peers, studies
+from benchmarks import joint_page, studies
 from conf import load_study
 from flows.cli import app
 from flows.context import open_context
@@ -35,15 +35,16 @@ WHOLE = "ordeval run conf/synthetic.yaml"
 LABELLED = ("ordshap", "kernelshap", "lime")  # the methods of the synthetic study that the commands name
 
 FEW = [
-    *("device=cpu", "explain.samples=3", "explain.shard_size=3", "timing.samples=1", "model.epochs=1"),
+    *("device=cpu", "explain.samples=2", "timing.samples=1", "model.epochs=1"),
     *("model.bootstrap=20", "evaluate.grid_step=50", "report.samples=1", "report.moved_tokens=1"),
 ]
 BERT = ["model.heads=2", "model.layers=1", "model.width=16", "model.feed_forward=16"]
 CODES = [*BERT, "data.tokens.min_count=1", "evaluate.metrics=[inc_auc]", "evaluate.permutations=2"]
 STAYS = [*BERT, "data.synthetic.stays=200", "data.synthetic.max_events=8"]
 METHODS = json.dumps([{"method": method, "budget": 120} for method in LABELLED])
+EXACT = "explainers=[{method: joint_shapley, order: 3, estimator: exact}]"
 SMALL = {
-    "synthetic": [*STAYS, "evaluate.metrics=[inc_auc]", f"explainers={METHODS}"],
+    "synthetic": [*STAYS, "explain.samples=3", "evaluate.metrics=[inc_auc]", f"explainers={METHODS}"],
     "eicu-los": [*CODES, "explainers=[{method: ordshap, budget: 120}]"],
     "eicu-demo-los": [*CODES, "explainers=[{method: joint_shapley, top_pairs: 2, budget: 120}]"],
     "mimic3-mortality": [*CODES, "explainers=[deeplift]"],
@@ -52,8 +53,8 @@ SMALL = {
     "ag-news-lstm": ["explainers=[sample_shapley]", "evaluate.metrics=[log_odds_drop]"],
     "imdb-sentences": ["explainers=[{method: ordshap, budget: 40}]", "evaluate.metrics=[inc_auc]"],
     "mnist": ["explainers=[saliency]", "evaluate.metrics=[log_odds_drop]"],
-    "bernoulli": ["evaluate.metrics=[ins_auc_fixed]"],
-    "uniform": ["evaluate.metrics=[ins_auc_fixed]"],
+    "bernoulli": [EXACT, "evaluate.metrics=[ins_auc_fixed]"],
+    "uniform": [EXACT, "evaluate.metrics=[ins_auc_fixed]"],
     "boston": ["model.trees=5", "explainers=[kernelshap]", "evaluate.metrics=[ins_auc_fixed]"],
     "rotten-tomatoes": ["explainers=[loco]", "explain.background=5", "evaluate.metrics=[ins_auc_fixed]"],
 }
@@ -78,9 +79,11 @@ RAW: dict[str, Callable[[Path], Any]] = {
     "eicu-demo-los": eicu,
     "mimic3-mortality": lambda folder: write_tables(folder, mimic_tables([], [], background=40)),
     "meds": lambda folder: write_meds(folder, background=40),
-    "ag-news-characters": lambda folder: reviews(folder, classes=4),
-    "ag-news-lstm": lambda folder: reviews(folder, classes=4),
-    "mnist": digits,
+    "imdb-words": lambda folder: reviews(folder, 60, 24),
+    "imdb-sentences": lambda folder: reviews(folder, 60, 24),
+    "ag-news-characters": lambda folder: reviews(folder, 60, 24, classes=4),
+    "ag-news-lstm": lambda folder: reviews(folder, 60, 24, classes=4),
+    "mnist": lambda folder: digits(folder, 60, 30),
     "boston": lambda folder: table_files(folder, write_boston),
     "rotten-tomatoes": lambda folder: table_files(folder, lambda place: write_reviews(place, 400)),
 }
@@ -129,7 +132,7 @@ def filled(word: str, line: str, conf: str, place: Path) -> str:
     folder = place / f"raw-{kind}"
     if value == "FOLDER" or value.startswith("../shared/data/"):
         if not folder.exists():
-            RAW.get(kind, reviews)(folder)
+            RAW[kind](folder)
         return f"{name}={folder}"
     if value == "ENCODER":
         return f"{name}={encoder(place / 'encoder')}"
@@ -165,7 +168,6 @@ SMALL_BENCHMARKS = {
     "unbiased": ["--games", "toy", "--budgets", "300", "--seeds", "3", "--workers", "1"],
     "joint_shapley": ["--players", "4", "5", "--repeats", "1"],
     "planted_pairs": ["--samples", "20", "--stays", "2", "--budget", "60"],
-    "peers": ["--seeds", "1"],
 }
 
 
@@ -175,17 +177,12 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(studies, "STORAGE", tmp_path / "storage")
     load = studies.load_study
     monkeypatch.setattr(studies, "load_study", lambda path, given: load(path, [*given, *STAYS, "model.epochs=1"]))
-    monkeypatch.setattr(peers, "TIMES", ((10, 100, 2),))
-    monkeypatch.setattr(peers, "ERRORS", ((6, lambda: [boxes.interactions(6, 0)], (30,)),))
-    monkeypatch.setattr(peers, "bert", boxes.interactions)
     return tmp_path
 
 
 @pytest.mark.parametrize("line", BENCHMARKS)
 def test_a_documented_benchmark_is_run(line: str, small: Path, monkeypatch: pytest.MonkeyPatch):
     name = benchmark(line)
-    if name == "peers":
-        pytest.importorskip("shapiq", reason="needs shapiq: pip install -c constraints.txt -e '.[peers]'")
     module = importlib.import_module(f"benchmarks.{name}")
     arguments = shlex.split(line)[3:]
     if name == "joint_page":
