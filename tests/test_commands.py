@@ -112,9 +112,10 @@ def ordeval(line: str, place: Path) -> None:
     words = shlex.split(line)[1:]
     conf = next((Path(word).stem for word in words if word.startswith("conf/")), "")
     words = [filled(word, line, conf, place) for word in words]
+    small = [*FEW, *SMALL[conf], *(["explainers=[random]"] if "name=synthetic-" in line else [])] if conf else []
     before = signal.getsignal(signal.SIGTERM)
     try:
-        typer.main.get_command(app)([*words, *(FEW + SMALL[conf] if conf else [])], standalone_mode=False)
+        typer.main.get_command(app)([*words, *small], standalone_mode=False)
     finally:
         signal.signal(signal.SIGTERM, before)
 
