@@ -7,8 +7,8 @@ runs at its best split into K coalitions and L arrangements, chosen apart for VI
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks import games
-from benchmarks.results import write
-from benchmarks.threads import one_thread
+from benchmarks.results import FOLDER, write
+from benchmarks.threads import mapped, one_thread
 from explainers import get_explainer
 
 GAMES: dict[str, Callable[[], games.KnownGame]] = {
@@ -163,23 +163,28 @@ def picture(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--games", nargs="+", default=list(GAMES), choices=list(GAMES))
-    parser.add_argument("--budgets", nargs="+", type=int, default=list(BUDGETS))
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--name", default="accuracy", help="of the files written")
-    asked = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    asked = parser().parse_args(arguments)
     if "bert" in asked.games:
         games.trained_bert()
     jobs = [(name, asked.budgets, asked.seeds) for name in asked.games]
-    with ProcessPoolExecutor(asked.workers) as pool:
-        rows = [row for part in pool.map(measure, *zip(*jobs, strict=True)) for row in part]
+    rows = [row for part in mapped(measure, jobs, asked.workers) for row in part]
     table = pd.DataFrame(rows).sort_values(["n", "game", "budget", "estimator"], ignore_index=True)
     found = ratios(table)
-    write(asked.name, table, picture(table), {"seeds": asked.seeds, "ratios": found})
+    write(asked.name, table, picture(table), {"seeds": asked.seeds, "ratios": found}, asked.folder)
     print(pd.DataFrame(found).T.to_string())
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=(__doc__ or "").splitlines()[0])
+    made.add_argument("--games", nargs="+", default=list(GAMES), choices=list(GAMES))
+    made.add_argument("--budgets", nargs="+", type=int, default=list(BUDGETS))
+    made.add_argument("--seeds", type=int, default=20)
+    made.add_argument("--workers", type=int, default=1)
+    made.add_argument("--name", default="accuracy", help="of the files written")
+    made.add_argument("--folder", type=Path, default=FOLDER, help="where the results go")
+    return made
 
 
 if __name__ == "__main__":

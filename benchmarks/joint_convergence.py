@@ -29,14 +29,7 @@ REVIEW, WORDS = 1, (("both",), ("and",), ("and", "both"))
 
 @one_thread()
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="holds boston/ and so on")
-    parser.add_argument("--budgets", type=int, nargs="+", default=[800, 1600, 3200, 6400])
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--replicates", type=int, nargs="+", default=[10, 20, 40, 80, 160, 320])
-    parser.add_argument("--background", type=int, default=50, help="reviews that absent words are averaged over")
-    parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "results")
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     subject = trained("boston", [f"data.path={options.data / 'boston'}", "explain.samples=1"])
     game = subject.game(0)
     rows = boston(game, options.budgets, options.seeds)
@@ -47,6 +40,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     norm = float(np.linalg.norm(exact(ORDER).explain(game).sets["value"]))
     facts: dict[str, object] = {"Boston, norm of the exact values": round(norm, 4), "seeds": options.seeds}
     write("joint_convergence", table, picture(table), facts, options.folder)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.joint_convergence", description=(__doc__ or "").splitlines()[0]
+    )
+    made.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="holds boston/ and so on")
+    made.add_argument("--budgets", type=int, nargs="+", default=[800, 1600, 3200, 6400])
+    made.add_argument("--seeds", type=int, default=20)
+    made.add_argument("--replicates", type=int, nargs="+", default=[10, 20, 40, 80, 160, 320])
+    made.add_argument("--background", type=int, default=50, help="reviews that absent words are averaged over")
+    made.add_argument("--folder", type=Path, default=ROOT / "docs" / "results")
+    return made
 
 
 def boston(game: FeatureGame, budgets: list[int], seeds: int) -> list[dict[str, object]]:

@@ -10,15 +10,16 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from benchmarks.results import write
+from benchmarks.results import FOLDER, write
 from benchmarks.threads import one_thread
 from explainers import Game, get_explainer
 from explainers.joint_shapley.weights import joint_terms, log_weights
@@ -31,11 +32,8 @@ LARGEST_LOOP = 14
 
 
 @one_thread()
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--players", type=int, nargs="+", default=[8, 10, 12, 14, 16, 18, 20])
-    options = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parser().parse_args(arguments)
     table = pd.DataFrame([row for n in options.players for row in measured(n, options.repeats)])
     seconds = table.set_index(["players", "way"])["seconds"]
     facts: dict[str, object] = {"order": ORDER, "repeats": options.repeats, "threads": torch.get_num_threads()}
@@ -49,7 +47,18 @@ def main() -> None:
         ):
             facts[f"{COMPARED} players, {slow} / {fast}"] = round(seconds[COMPARED, slow] / seconds[COMPARED, fast], 1)
     print(table.to_string(index=False))
-    write("joint_shapley", table, picture(table), facts)
+    write("joint_shapley", table, picture(table), facts, options.folder)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.joint_shapley", description=(__doc__ or "").splitlines()[0]
+    )
+    made.add_argument("--repeats", type=int, default=5)
+    made.add_argument("--players", type=int, nargs="+", default=[8, 10, 12, 14, 16, 18, 20])
+    made.add_argument("--folder", type=Path, default=FOLDER, help="where the results go")
+    return made
 
 
 def measured(n: int, repeats: int) -> list[dict[str, object]]:

@@ -34,22 +34,29 @@ LISTED = 12  # ranks of Table 4 that are listed beside the paper's
 
 @one_thread()
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tables", type=int, nargs="+", default=[2, 3, 4, 5, 6])
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="holds boston/ and so on")
-    parser.add_argument("--samples", type=int, default=101, help="Boston rows that are explained")
-    parser.add_argument("--reviews", type=int, default=100, help="reviews behind Table 6")
-    parser.add_argument("--background", type=int, default=50, help="reviews that absent words are averaged over")
-    parser.add_argument("--replicates", type=int, default=10, help="draws for each set and review of Table 6")
-    parser.add_argument("--replicates-each", type=int, default=200, help="draws for each set of Table 5")
-    parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "results")
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     makers = {2: table_2, 3: table_3, 4: table_4, 5: table_5, 6: table_6}
     facts: dict[str, object] = {}
     rows = [row for number in options.tables for row in makers[number](options, facts)]
     table = pd.DataFrame(rows).reindex(columns=COLUMNS)
     print(table.to_string())
     write("joint_tables", table, picture(table), facts, options.folder)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.joint_tables", description=(__doc__ or "").splitlines()[0]
+    )
+    made.add_argument("--tables", type=int, nargs="+", default=[2, 3, 4, 5, 6])
+    made.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="holds boston/ and so on")
+    made.add_argument("--samples", type=int, default=101, help="Boston rows that are explained")
+    made.add_argument("--reviews", type=int, default=100, help="reviews behind Table 6")
+    made.add_argument("--background", type=int, default=50, help="reviews that absent words are averaged over")
+    made.add_argument("--replicates", type=int, default=10, help="draws for each set and review of Table 6")
+    made.add_argument("--replicates-each", type=int, default=200, help="draws for each set of Table 5")
+    made.add_argument("--folder", type=Path, default=ROOT / "docs" / "results")
+    return made
 
 
 def table_2(options: argparse.Namespace, facts: dict[str, object]) -> list[dict[str, Any]]:

@@ -162,12 +162,8 @@ def picture(table: pd.DataFrame) -> Figure:
 
 
 @one_thread()
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--largest", type=int, default=150, help="leave out more players than this")
-    parser.add_argument("--folder", type=Path, default=FOLDER)
-    asked = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    asked = parser().parse_args(arguments)
     rows = []
     for n, budget, repetitions in TIMES:
         if n <= asked.largest:
@@ -182,6 +178,15 @@ def main() -> None:
     print(*error_lines(table), "", *time_lines(table), sep="\n")
     facts = {"seeds": asked.seeds, "shap": version("shap"), "shapiq": version("shapiq"), "captum": version("captum")}
     write("peers", table, picture(table), facts, asked.folder)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=(__doc__ or "").splitlines()[0])
+    made.add_argument("--seeds", type=int, default=20)
+    made.add_argument("--largest", type=int, default=150, help="leave out more players than this")
+    made.add_argument("--folder", type=Path, default=FOLDER)
+    return made
 
 
 if __name__ == "__main__":

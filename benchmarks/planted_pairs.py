@@ -8,13 +8,15 @@ Beside them what the model knows of the pair: the double difference of its logit
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from benchmarks.results import write
+from benchmarks.results import FOLDER, write
 from benchmarks.studies import trained
 from benchmarks.threads import one_thread
 from explainers import Game, get_explainer
@@ -26,12 +28,8 @@ CODES = ["absent", *sorted(code_effects())]
 
 
 @one_thread()
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--samples", type=int, default=200, help="test stays that are looked through")
-    parser.add_argument("--stays", type=int, default=20, help="stays with the pair in order that are explained")
-    parser.add_argument("--budget", type=int, default=1000)
-    options = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parser().parse_args(arguments)
     subject = trained("synthetic", [f"explain.samples={options.samples}", "explain.output=logit"])
     stays = [[subject.vocabulary.names[token] for token in row["tokens"]] for row in subject.rows]
     known = []
@@ -53,7 +51,19 @@ def main() -> None:
         facts[f"model, double difference {order}"] = (
             f"{differences.mean():.4f} +- {error:.4f} ({len(differences)} stays)"
         )
-    write("planted_pairs", table, picture(table), facts)
+    write("planted_pairs", table, picture(table), facts, options.folder)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.planted_pairs", description=(__doc__ or "").splitlines()[0]
+    )
+    made.add_argument("--samples", type=int, default=200, help="test stays that are looked through")
+    made.add_argument("--stays", type=int, default=20, help="stays with the pair in order that are explained")
+    made.add_argument("--budget", type=int, default=1000)
+    made.add_argument("--folder", type=Path, default=FOLDER, help="where the results go")
+    return made
 
 
 def has_pair(codes: list[str]) -> bool:

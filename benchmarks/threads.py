@@ -1,13 +1,24 @@
-"""One thread for what is measured, and the process's own number of threads back afterwards."""
+"""One thread for what is measured, the process's own number of threads back afterwards; and several processes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 from explainers.lazy import Lazy
 
 torch = Lazy("torch")
+
+
+def mapped(work: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], workers: int) -> list[Any]:
+    """Return what ``work`` makes of each job's arguments, in their order; one worker is this process."""
+    columns = [*zip(*jobs, strict=True)]
+    if workers == 1:
+        return [*map(work, *columns)]
+    with ProcessPoolExecutor(workers) as pool:
+        return [*pool.map(work, *columns)]
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from matplotlib.figure import Figure
 
 from benchmarks.accuracy import ERRORS, EXACT, GAMES
 from benchmarks.games import KnownGame
-from benchmarks.results import write
-from benchmarks.threads import one_thread
+from benchmarks.results import FOLDER, write
+from benchmarks.threads import mapped, one_thread
 from explainers import get_explainer
 
 ENUMERATED = ("toy", "attention", "attention-2", "gru", "bert")
@@ -70,17 +71,10 @@ def picture(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--games", nargs="+", default=list(ENUMERATED), choices=list(GAMES))
-    parser.add_argument("--budgets", nargs="+", type=int, default=[1000, 3000])
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--name", default="unbiased", help="of the files written")
-    asked = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    asked = parser().parse_args(arguments)
     jobs = [(name, asked.budgets, asked.seeds) for name in asked.games]
-    with ProcessPoolExecutor(asked.workers) as pool:
-        rows = [row for part in pool.map(measure, *zip(*jobs, strict=True)) for row in part]
+    rows = [row for part in mapped(measure, jobs, asked.workers) for row in part]
     table = pd.DataFrame(rows)
     table["beyond_3_expected"] = table["entries"] * 0.0027
     facts = {
@@ -92,8 +86,20 @@ def main() -> None:
             for part, rows in table.groupby("quantity")
         },
     }
-    write(asked.name, table, picture(table), facts)
+    write(asked.name, table, picture(table), facts, asked.folder)
     print(table.to_string())
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks.unbiased", description=(__doc__ or "").splitlines()[0])
+    made.add_argument("--games", nargs="+", default=list(ENUMERATED), choices=list(GAMES))
+    made.add_argument("--budgets", nargs="+", type=int, default=[1000, 3000])
+    made.add_argument("--seeds", type=int, default=200)
+    made.add_argument("--workers", type=int, default=1)
+    made.add_argument("--name", default="unbiased", help="of the files written")
+    made.add_argument("--folder", type=Path, default=FOLDER, help="where the results go")
+    return made
 
 
 if __name__ == "__main__":

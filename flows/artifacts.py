@@ -12,6 +12,7 @@ from prefect.artifacts import update_progress_artifact as update_progress
 
 from flows.context import Context
 from flows.links import METHOD_ROWS, charts_page, experiment_page, run_page
+from flows.logs import log
 from flows.progress import Pace, reporter
 from flows.steps import MethodRun
 from tasks.report import StudyResults
@@ -37,6 +38,8 @@ class ArtifactProgress:
         pace = self.paces.setdefault(what, Pace(now, done))
         percent = 100.0 * done / max(of, 1)
         said = f"{what}: {pace.line(done, of, now)}{f', {note}' if note else ''}"
+        if done >= of:
+            log.info(said)
         if what not in self.artifacts:
             self.artifacts[what] = create_progress_artifact(percent, key=key(self.study, what), description=said)
         elif done >= of or now - self.told[what] >= UPDATE_SECONDS:
@@ -58,6 +61,7 @@ def key(*parts: str) -> str:
 def show_results(context: Context, runs: list[MethodRun], results: StudyResults, page: Path, summary: str) -> None:
     """Show the comparison table and the links in Prefect, and both on the terminal."""
     create_table_artifact(table_rows(results), key=key(results.name, "comparison"), description="Methods x metrics")
+    log.info("report: %s", page)
     links = markdown_links(context, runs, page, summary)
     create_markdown_artifact(links, key=key(results.name, "links"), description="MLflow runs and the report")
     reporter().table(results, page, shown(context.tracker.uri), experiment_page(context.tracker))

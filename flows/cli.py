@@ -264,11 +264,13 @@ def work(flow: tuple[str, str], study: Any, json: bool, parameters: dict[str, An
     """Run the flow; with ``json`` print what it returned, the MLflow run ids, and where the study is."""
     import importlib
 
+    from flows.logs import warnings_to
     from flows.progress import reporter
 
     shown = reporter(json)
     try:
-        made = getattr(importlib.import_module(flow[0]), flow[1])(study, **parameters)
+        with warnings_to(shown.warn):
+            made = getattr(importlib.import_module(flow[0]), flow[1])(study, **parameters)
     except KeyboardInterrupt:
         raise SystemExit(EXIT_STOPPED + signal.SIGINT) from None
     finally:

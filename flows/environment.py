@@ -6,12 +6,15 @@ import os
 
 STORAGE = "ORDEVAL_STORAGE"  # the storage folder of runs that are started from a form
 MLFLOW_UI = "ORDEVAL_MLFLOW_UI"  # where `ordeval ui` shows a local MLflow database
+OURS = ("flows", "tasks")  # the loggers of the project's own messages
 
 QUIET = {
     "DO_NOT_TRACK": "true",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     "PREFECT_LOGGING_LEVEL": "WARNING",
+    "PREFECT_LOGGING_EXTRA_LOGGERS": ",".join(OURS),  # Prefect keeps what these say with the run
+    "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
     "PREFECT_CLI_PROMPT": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",

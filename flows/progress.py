@@ -88,6 +88,10 @@ class Reporter:
             self.bars.stop()
         self.bars, self.tasks = None, {}
 
+    def warn(self, message: str) -> None:
+        """Print a warning, above the bars where there are some."""
+        self.console.print(f"  warning: {message}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+
     def table(self, results: StudyResults, page: Path, uri: str, link: str) -> None:
         """Print the comparison table, and where the report and the UIs are."""
         self.close()

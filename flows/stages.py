@@ -16,6 +16,7 @@ from flows.artifacts import ArtifactProgress, show_results
 from flows.context import Context, open_context
 from flows.forms import read_parts
 from flows.known import known_study, remember, storage_here
+from flows.logs import log, told
 from flows.steps import MethodRun, StageRun
 from flows.upstream import data_of, methods_of, model_of
 from tasks.evaluate import check_metrics
@@ -44,6 +45,8 @@ def begin(study: Study, force: bool = False) -> Context:
     """Open the context of a flow that runs now, and keep the study's conf under its name."""
     context = open_context(study, force, ArtifactProgress(study.name), str(flow_run.get_id() or ""))
     remember(study, context.store)
+    methods = ", ".join(method.label for method in study.explainers)
+    log.info("study %s: %s on %s, seed %d; %s", study.name, study.data.task, study.data.dataset, study.seed, methods)
     return context
 
 
@@ -191,4 +194,4 @@ def inputs_of(context: Context, runs: list[MethodRun]) -> tuple[Output, Output]:
 
 def as_task(name: str, step):
     """Return ``step`` as an uncached, unpersisted Prefect task: reuse is the store's business, by content."""
-    return task(step, name=name, cache_policy=NO_CACHE, persist_result=False)
+    return task(told(name, step), name=name, cache_policy=NO_CACHE, persist_result=False)

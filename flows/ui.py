@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from flows.environment import MLFLOW_UI, STORAGE
@@ -17,6 +18,7 @@ from flows.environment import MLFLOW_UI, STORAGE
 HOST = "127.0.0.1"
 START_SECONDS = 300
 STOP_SECONDS = 20
+AGAIN_SECONDS = 12  # enough for a run in work to be stopped in order
 LINGER_SECONDS = 3
 
 
@@ -71,6 +73,7 @@ def server_environment(storage: Path, prefect_port: int, mlflow_port: int) -> di
     The deployments' runs take the storage folder from it, and the address for their links to MLflow.
     """
     return {
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "WARNING",  # what runs say is on their pages
         **os.environ,
         "PREFECT_SERVER_API_HOST": HOST,
         "PREFECT_SERVER_API_PORT": str(prefect_port),
@@ -133,10 +136,14 @@ def stop_all(processes: dict[str, subprocess.Popen[bytes]]) -> None:
     """Stop every server and what it started: first kindly, then for good.
 
     The deployments go first, alone: they tell the Prefect server which runs they stop, and would wait for one that is
-    gone.
+    gone. They are asked twice: Prefect starts a run all the same that it was about to start when it was asked, and
+    waits for its end.
     """
     deployments = processes.get("deployments")
     if deployments is not None:
+        signal_group(deployments, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            deployments.wait(AGAIN_SECONDS)
         stop({"deployments": deployments})
     stop({name: process for name, process in processes.items() if process is not deployments})
 

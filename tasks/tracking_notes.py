@@ -1,11 +1,14 @@
-"""Descriptions that MLflow shows of runs and experiments, in Markdown. Nothing of them tells where raw files lie."""
+"""What MLflow shows of runs and experiments: Markdown that tells nothing of where raw files lie, and colours."""
 
 from __future__ import annotations
 
 from conf.schema import Method, Study
 from explainers import get_explainer
+from tasks.report.picture import PALETTE
 
 NOTE = "mlflow.note.content"
+COLOUR = "mlflow.runColor"  # of a run's lines; MLflow's own choice gives several methods of one study the same
+MORE_COLOURS = ("#882255", "#999933", "#44AA99", "#661100", "#332288", "#AA4499", "#888888", "#117733")
 STAGES = {
     "preprocess": "Raw tables to tokens, a vocabulary and an audit (`audit.md` among the artifacts).",
     "train": "The model that is explained: its scores on the test part with intervals, its history by epoch, its "
@@ -41,3 +44,11 @@ def method_note(study: Study, method: Method) -> str:
         "`attributions.csv` has one row a player, `scores.csv` one a metric and sample; `stderr/NAME` is the standard "
         "error of the mean `NAME`, `curve/NAME` the curve behind it."
     )
+
+
+def method_colour(study: Study, method: Method) -> str:
+    """Return the colour of a method's run: as in the report, and different for each of fifteen methods."""
+    colours = PALETTE + MORE_COLOURS
+    labels = [known.label for known in study.explainers]
+    place = labels.index(method.label) if method.label in labels else len(labels)
+    return colours[place % len(colours)].lower()

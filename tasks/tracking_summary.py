@@ -22,7 +22,7 @@ BEST, WORST = (33, 102, 172), (253, 219, 199)  # ends of a scale that is told ap
 STYLE = (
     "body{font:15px system-ui,sans-serif;margin:1.5rem;color:#1a1a1a;background:#fff}"
     "table{border-collapse:collapse}th,td{padding:.35rem .6rem;text-align:right;border:1px solid #fff}"
-    "th:first-child{text-align:left}small{display:block}caption{text-align:left;padding-bottom:.6rem}"
+    "th:first-child{text-align:left}small{display:block}"
 )
 
 
@@ -106,7 +106,7 @@ def heat_page(results: StudyResults, ranked: Ranked) -> str:
     )
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(results.name)}: comparison</title>'
-        f"<style>{STYLE}</style></head><body><table><caption>{escape(caption)}</caption>"
+        f"<style>{STYLE}</style></head><body><p id='about'>{escape(caption)}</p><table aria-describedby='about'>"
         f"<thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table></body></html>\n"
     )
 

@@ -22,8 +22,10 @@ WIDE = {"width": 1500, "height": 1000}
 WAIT_MS = 120_000
 FIELD = ".schema-form-property"
 NO_ASSISTANT = """
-localStorage.setItem("mlflow.assistant.fab.autoOpenedOnFirstLoad_v1", "true");
-localStorage.setItem("mlflow.assistant.panelOpen_v1", "false");
+if (window === top && location.protocol.startsWith("http")) {
+  localStorage.setItem("mlflow.assistant.fab.autoOpenedOnFirstLoad_v1", "true");
+  localStorage.setItem("mlflow.assistant.panelOpen_v1", "false");
+}
 """
 
 

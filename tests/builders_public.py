@@ -7,24 +7,26 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import torch
 from PIL import Image
 from pyarrow import parquet
+from transformers import BertConfig, BertModel, BertTokenizerFast
 
 GOOD, BAD = ("good", "fine", "lovely"), ("bad", "poor", "awful")
 PLAIN = ("the", "film", "was", "a", "and", "it", "story", "of", "in", "this")
 
 
-def reviews(folder: Path, train: int = 240, test: int = 80, seed: int = 0) -> Path:
-    """Write films' reviews of 4 to 12 words whose label is that of most of its words of praise or blame."""
+def reviews(folder: Path, train: int = 240, test: int = 80, seed: int = 0, classes: int = 2) -> Path:
+    """Write films' reviews of 4 to 12 words whose label, even or odd, is that of its words of blame or praise."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
     for part, size in (("train", train), ("test", test)):
         texts, labels = [], []
         for row in range(size):
-            label = row % 2
+            label = row % classes
             words = [str(rng.choice(PLAIN)) for _ in range(rng.integers(3, 10))]
             for _ in range(2):
-                words.insert(int(rng.integers(len(words) + 1)), str(rng.choice(GOOD if label else BAD)))
+                words.insert(int(rng.integers(len(words) + 1)), str(rng.choice(GOOD if label % 2 else BAD)))
             half = len(words) // 2
             texts.append(f"{' '.join(words[:half]).capitalize()}. <br />{' '.join(words[half:])}!")
             labels.append(label)
@@ -56,3 +58,17 @@ def png(pixels: np.ndarray) -> bytes:
     held = io.BytesIO()
     Image.fromarray(pixels).save(held, format="PNG")
     return held.getvalue()
+
+
+def encoder(folder: Path) -> Path:
+    """Write a tiny pretrained encoder with its tokenizer: words of the reviews, some of them in two pieces."""
+    folder.mkdir()
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PLAIN, *GOOD, "ba", "##d", "poor", "aw", "##ful"]
+    vocabulary += [".", "!"]
+    BertTokenizerFast(vocab={token: place for place, token in enumerate(vocabulary)}).save_pretrained(folder)
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=40, **size)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        BertModel(config).save_pretrained(folder)
+    return folder

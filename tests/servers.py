@@ -51,9 +51,9 @@ class Servers:
             assert self.process.poll() is None and time.monotonic() < deadline, f"only {sorted(found)} are ready"
             time.sleep(1)
 
-    def ended(self, run_id: str) -> dict:
+    def ended(self, run_id: str, seconds: float = RUN_SECONDS) -> dict:
         """Return the state in which a flow run ends."""
-        deadline = time.monotonic() + RUN_SECONDS
+        deadline = time.monotonic() + seconds
         while True:
             state = self.api(f"flow_runs/{run_id}")["state"]
             if state["type"] in ENDED:

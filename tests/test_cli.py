@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ from flows.cli import kinds, labels, names
 from flows.context import open_context
 from flows.known import remember
 from flows.links import addresses
+from flows.logs import warnings_to
 from flows.progress import Pace, Reporter
 from tasks.store import Store
 from tests.conftest import ROOT
@@ -80,6 +82,16 @@ def test_progress_is_bars_on_a_terminal_and_lines_elsewhere(terminal):
     assert ("\x1b[" in text) is terminal
     assert ("4/4" if terminal else "explain lime, samples: 4 of 4, ") in text and "; fine" in text
     assert shown.paces == {}
+
+
+def test_warnings_of_our_own_code_are_shown_and_no_others():
+    shown: list[str] = []
+    with warnings_to(shown.append):
+        logging.getLogger("tasks.shards").warning("shard %s is damaged", "00000")
+        logging.getLogger("flows.logs").error("told where the command ends")
+        logging.getLogger("elsewhere").warning("not ours")
+    logging.getLogger("tasks.shards").warning("nobody listens any more")
+    assert shown == ["shard 00000 is damaged"]
 
 
 def test_pace_counts_only_what_was_done_here():

@@ -21,29 +21,10 @@ from flows.cli import app, catalogue
 from metrics import metrics
 from tasks.preprocess import synthetic
 from tests.conftest import ROOT
+from tests.documented import FENCE, PAGES, inline_code, named, prose, shell_lines
 
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
-    page for page in (ROOT / "docs").glob("**/*.md") if page.name != "audit.md"
-)
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-INLINE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 OPTION_ROW = re.compile(r"^\| `([\w.]+)` \| ([^|]*) \|", re.MULTILINE)
-
-
-def named(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-def prose(text: str) -> str:
-    """Return the page without its code blocks."""
-    return FENCE.sub("", text)
-
-
-def inline_code() -> Iterator[tuple[str, str]]:
-    for page in PAGES:
-        for code in INLINE.findall(prose(page.read_text())):
-            yield named(page), code
 
 
 def slug(heading: str) -> str:
@@ -84,23 +65,16 @@ def files(entry: dict[str, Any]) -> Iterator[str]:
             yield from (file for section in inner for file in files(section))
 
 
-def shell_lines(text: str) -> Iterator[str]:
-    """Yield the command lines of a page's console blocks, environment variables in front left out."""
-    for language, block in FENCE.findall(text):
-        if language == "console":
-            for line in block.splitlines():
-                yield re.sub(r"^([A-Z_]+=\S+ )+", "", line)
-
-
-def commands() -> list[Any]:
-    """Return every `ordeval ...` of the pages, in console blocks and within lines."""
+def ordeval_commands() -> list[Any]:
+    """Return every `ordeval ...` of the pages, in console blocks and within lines, less variables before it."""
     found = [(named(page), line) for page in PAGES for line in shell_lines(page.read_text())]
     found += [(page, code) for page, code in inline_code() if not re.search(r"[|<…]|\.\.\.", code)]
-    told = dict.fromkeys((page, line) for page, line in found if line.startswith("ordeval "))
+    bare = [(page, re.sub(r"^([A-Z_]+=\S+ )+", "", line)) for page, line in found]
+    told = dict.fromkeys((page, line) for page, line in bare if line.startswith("ordeval "))
     return [pytest.param(line, id=f"{page}: {line[:60]}") for page, line in told]
 
 
-@pytest.mark.parametrize("line", commands())
+@pytest.mark.parametrize("line", ordeval_commands())
 def test_commands_parse(line: str):
     group = typer.main.get_command(app)
     _, name, *arguments = shlex.split(line, comments=True)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
+import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from prefect.testing.utilities import prefect_test_harness
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+from prefect.client.schemas.sorting import LogSort
 
 from conf.load import check_study
-from flows import stages
+from flows import stages, steps
 from flows.context import open_context
 from flows.sample import sample_page
 from flows.study import rerun
@@ -19,13 +23,8 @@ from flows.study import study as study_flow
 from flows.upstream import UpstreamError
 from tests.studies import TINY, tiny_study
 
+pytestmark = pytest.mark.usefixtures("prefect_server")
 METRICS = TINY["evaluate"]["metrics"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def prefect_server():
-    with prefect_test_harness(server_startup_timeout=180):
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +61,7 @@ def test_one_flat_row_a_method_with_every_metric_and_its_time(storage, first):
         assert run.inputs.dataset_inputs[0].dataset.name == "synthetic"
     random = next(run for run in found if run.data.tags["method"] == "random")
     assert random.data.metrics["evaluations"] == 0
+    assert len({run.data.tags["mlflow.runColor"] for run in found}) == 4
 
 
 def test_curves_are_stepped_by_percent_and_their_area_is_the_score(storage, first):
@@ -200,6 +200,43 @@ def test_one_method_is_rerun_and_reported_with_the_others(storage, first):
     assert {name for name in summary.data.metrics if name.startswith("mean_rank/")} == {
         f"mean_rank/{m}" for m in before
     }
+
+
+def said(prefect_run: str, last: str) -> list[str]:
+    """Return the lines that Prefect keeps with a flow run, once there is one that begins with ``last``."""
+    wanted = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[prefect_run]))
+    deadline = time.monotonic() + 60
+    with get_client(sync_client=True) as client:
+        while True:
+            lines = [line.message for line in client.read_logs(wanted, sort=LogSort.TIMESTAMP_ASC)]
+            if any(line.startswith(last) for line in lines):
+                return lines
+            assert time.monotonic() < deadline, lines
+            time.sleep(0.5)
+
+
+def test_what_the_stages_say_is_kept_with_the_prefect_run(storage, first):
+    lines = said(tracker(storage).get(first).data.tags["prefect_run"], "report: /")
+    methods = "ordshap, kernelshap, integrated_gradients, random"
+    assert lines[0] == f"study tiny: planted on synthetic, seed 0; {methods}"
+    assert any(line.startswith("train, epochs: 2 of 2, ") for line in lines)
+    assert any(line.startswith("explain ordshap, samples: 6 of 6, ") for line in lines)
+    for work in ("preprocess", "train", *(f"{stage} random" for stage in ("explain", "evaluate", "time"))):
+        ends = re.compile(rf"{work}: done after [\d.]+ s \(MLflow run [0-9a-f]{{32}}\)")
+        assert any(ends.fullmatch(line) for line in lines[lines.index(f"{work}: begins") :]), work
+
+
+def test_a_fault_and_a_reused_output_are_kept_with_the_prefect_run(storage, first, monkeypatch):
+    def fault(*_):
+        raise ValueError("something is 3; make it 4")
+
+    monkeypatch.setattr(steps, "evaluate", fault)
+    state = study_flow(tiny_study(storage), return_state=True)
+    lines = said(str(state.state_details.flow_run_id), "evaluate ordshap: failed")
+    assert any(
+        re.fullmatch(r"evaluate ordshap: failed after [\d.]+ s: something is 3; make it 4", line) for line in lines
+    )
+    assert any(line.startswith("explain ordshap: an intact earlier output is taken (MLflow run ") for line in lines)
 
 
 def test_one_sample_has_a_page_of_its_own(storage, first, tmp_path):

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 import torch
 from datasets import load_from_disk
-from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from conf.load import check_study
 from flows import steps
@@ -23,7 +22,7 @@ from tasks.subject import Subject
 from tasks.timing import time_method
 from tasks.train import load_model, predict
 from tasks.train.served import predict_pixels
-from tests.builders_public import BAD, GOOD, PLAIN, digits, reviews
+from tests.builders_public import BAD, GOOD, digits, encoder, reviews
 
 TEXT: dict[str, Any] = {
     "name": "reviews",
@@ -184,20 +183,6 @@ def test_the_registered_image_network_loads_where_there_is_no_ordeval(images, tm
     pixels = np.array(rows, dtype=np.uint8).reshape(3, 1, 16, 16)
     here = predict_pixels(load_model(images.model.folder / "model", "cpu"), pixels)[:, 1]
     assert fresh(images, "pixels", rows, tmp_path) == pytest.approx(here.tolist(), abs=1e-6)
-
-
-def encoder(folder: Path) -> Path:
-    """Write a tiny pretrained encoder with its tokenizer: words of the reviews, some of them in two pieces."""
-    folder.mkdir()
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PLAIN, *GOOD, "ba", "##d", "poor", "aw", "##ful"]
-    vocabulary += [".", "!"]
-    BertTokenizerFast(vocab={token: place for place, token in enumerate(vocabulary)}).save_pretrained(folder)
-    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    config = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=40, **size)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        BertModel(config).save_pretrained(folder)
-    return folder
 
 
 def test_a_pretrained_encoder_is_fine_tuned_and_sentences_are_explained(tmp_path):

@@ -122,6 +122,14 @@ def visit(browser: Any) -> Iterator[Any]:
     assert said == []
 
 
+FRAMED = """(text) => {
+  const frame = document.createElement("iframe");
+  Object.assign(frame, { width: 900, height: 600, src: URL.createObjectURL(new Blob([text], { type: "text/html" })) });
+  frame.sandbox = "allow-scripts";
+  document.body.append(frame);
+}"""
+
+
 def choose_sample(page: Any, number: int) -> None:
     page.get_by_label("Sample", exact=True).select_option(str(number - 1))
 
@@ -257,6 +265,25 @@ def test_every_control_is_reached_by_tab_and_shows_it(visit, report):
         assert outline != "none", name
     assert reached >= {"a", "button", "select", "input", "svg", "div", "g", "summary"}
     assert page.evaluate(CONTROLS, "unreached") == []
+
+
+def test_works_in_a_sandboxed_frame_as_mlflow_shows_it(browser, report):
+    context = browser.new_context(viewport=DESK, offline=True, reduced_motion="reduce")
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.evaluate(FRAMED, report.read_text(encoding="utf-8"))
+    shown = page.frame_locator("iframe")
+    assert shown.get_by_role("heading", name="Report: demo_1").is_visible() and shown.locator("svg.plot").count() == 12
+    section = shown.locator("section", has=shown.get_by_role("heading", name="Single samples"))
+    assert section.evaluate("(node) => node.getBoundingClientRect().top") > 600
+    shown.get_by_role("link", name="Single samples").click()
+    assert abs(section.evaluate("(node) => node.getBoundingClientRect().top")) < 50
+    shown.get_by_label("Slot of the moving token").press("ArrowLeft")
+    assert "Slot 1 of 4: probability 0.2;" in shown.locator(".moving output").inner_text()
+    context.close()
+    assert said == []
 
 
 def test_narrow_and_still(visit, report):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 from conf.load import ConfError
+from flows import ui
 from flows.forms import form, from_form, read_options, to_form
 from flows.known import known_studies, known_study, remember
 from flows.serve import FLOWS, first_values
@@ -81,6 +83,33 @@ def test_what_a_form_shows_first_is_a_study_that_runs():
 def test_changes_are_for_a_study_that_is_named(tmp_path):
     with pytest.raises(ValueError, match="the study is given whole"):
         picked(tiny_study(tmp_path), "seed=1")
+
+
+DEAF = """
+import signal, sys, time
+asked = []
+signal.signal(signal.SIGTERM, lambda *_: asked.append(1) if not asked else sys.exit(0))
+print("there", flush=True)
+time.sleep(60)
+"""
+
+
+def test_deployments_that_wait_for_a_run_they_just_started_are_asked_again(monkeypatch, capsys):
+    monkeypatch.setattr(ui, "AGAIN_SECONDS", 0.5)
+    deaf = subprocess.Popen([sys.executable, "-S", "-c", DEAF], start_new_session=True, stdout=subprocess.PIPE)
+    assert deaf.stdout is not None and deaf.stdout.readline() == b"there\n"
+    ui.stop_all({"deployments": deaf})
+    deaf.stdout.close()
+    assert deaf.returncode == 0 and capsys.readouterr().err == ""
+
+
+def test_a_server_that_does_not_stop_is_killed_and_named(monkeypatch, capsys):
+    monkeypatch.setattr(ui, "STOP_SECONDS", 0.5)
+    deaf = subprocess.Popen([sys.executable, "-S", "-c", DEAF], start_new_session=True, stdout=subprocess.PIPE)
+    assert deaf.stdout is not None and deaf.stdout.readline() == b"there\n"
+    ui.stop_all({"mlflow": deaf})
+    deaf.stdout.close()
+    assert deaf.returncode == -signal.SIGKILL and "mlflow did not stop within 0.5 s; killed" in capsys.readouterr().err
 
 
 def test_a_taken_port_is_named():

@@ -38,7 +38,7 @@ def timing(context: Context, run: MethodRun, data: Output, model: Output, subjec
         context.tracker.metrics(run.run_id, numbers)
         context.tracker.table(run.run_id, frame, "timing.csv")
         context.tracker.set_tags(run.run_id, {"timed_samples": str(len(frame)), "timed_on": context.device})
-    return replace(run, timing=output)
+    return replace(run, timing=output, reused=False)
 
 
 def timing_made(context: Context, run: MethodRun) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tasks.explain import CLOCK, audit_means, explain_method
 from tasks.gather import attribution_table, set_tables
 from tasks.store import Output, code_digest, digest_of, read_json
 from tasks.subject import Subject
-from tasks.tracking_notes import NOTE, method_note
+from tasks.tracking_notes import COLOUR, NOTE, method_colour, method_note
 
 
 def explain(context: Context, method: Method, data: Output, model: Output, subject: Subject | None = None) -> MethodRun:
@@ -87,9 +87,9 @@ def method_run_name(context: Context, method: Method) -> str:
 
 
 def method_tags(context: Context, method: Method, data: Output, model: Output) -> dict[str, str]:
-    """Return the tags that tie a method's run to its study and its inputs, and its description."""
+    """Return the tags that tie a method's run to its study and its inputs, its description and its colour."""
     tags = {"stage": "method", "method": method.label, "preprocess": data.digest, "train": model.digest}
-    return {**tags, NOTE: method_note(context.study, method)}
+    return {**tags, NOTE: method_note(context.study, method), COLOUR: method_colour(context.study, method)}
 
 
 def log_explanation(context: Context, run_id: str, data: Output, output: Output) -> None:

@@ -38,7 +38,7 @@ def evaluate(
         if output is not None and known is not None and scored:
             run_id = run.run_id if scored == digest else known.info.run_id
             context.tracker.make_latest(run_id, label, context.study.seed)
-            return replace(run, run_id=run_id, evaluate=output)
+            return replace(run, run_id=run_id, evaluate=output, reused=True)
         other = scored not in ("", digest)
         name, tags = method_run_name(context, run.method), method_tags(context, run.method, data, model)
         with context.tracker.run(name, tags, "" if other else run.run_id) as run_id:
