@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
@@ -194,4 +194,5 @@ def inputs_of(context: Context, runs: list[MethodRun]) -> tuple[Output, Output]:
 
 def as_task(name: str, step):
     """Return ``step`` as an uncached, unpersisted Prefect task: reuse is the store's business, by content."""
-    return task(told(name, step), name=name, cache_policy=NO_CACHE, persist_result=False)
+    work: Any = told(name, step)  # Prefect's overloads know no NO_CACHE beside a typed function
+    return task(work, name=name, cache_policy=NO_CACHE, persist_result=False)
