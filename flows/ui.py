@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from flows.environment import MLFLOW_UI, STORAGE
+from tasks.store import DATABASE, Store
 
 HOST = "127.0.0.1"
 START_SECONDS = 300
@@ -37,10 +38,11 @@ def serve_all(storage: Path, prefect_port: int, mlflow_port: int) -> int:
     previous = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         processes["prefect"] = launch(prefect_command(prefect_port), environment)
-        processes["mlflow"] = launch(mlflow_command(storage, mlflow_port), environment)
-        await_http(f"http://{HOST}:{prefect_port}/api/health", processes["prefect"])
-        processes["deployments"] = launch([sys.executable, "-m", "flows.serve"], environment)
-        await_http(f"http://{HOST}:{mlflow_port}/health", processes["mlflow"])
+        with Store(storage).lock(DATABASE):  # a run that starts now must not make the database at the same time
+            processes["mlflow"] = launch(mlflow_command(storage, mlflow_port), environment)
+            await_http(f"http://{HOST}:{prefect_port}/api/health", processes["prefect"])
+            processes["deployments"] = launch([sys.executable, "-m", "flows.serve"], environment)
+            await_http(f"http://{HOST}:{mlflow_port}/health", processes["mlflow"])
         print(f"Prefect: http://{HOST}:{prefect_port}/deployments", flush=True)
         print(f"MLflow:  http://{HOST}:{mlflow_port}/#/experiments", flush=True)
         print("Ctrl-C stops both.", flush=True)

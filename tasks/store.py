@@ -26,6 +26,7 @@ from typing import Any
 log = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
+DATABASE = "mlflow-database"  # the lock of whoever may be making MLflow's local database
 PROJECT = ("explainers", "metrics", "tasks")
 NOT_RESULTS = ("tasks.store", "tasks.tracking")
 

@@ -14,7 +14,7 @@ import ssl
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -28,6 +28,8 @@ import pandas as pd
 import psutil
 from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, Run, RunTag, ViewType
 from mlflow.exceptions import MlflowException
+
+from tasks.store import DATABASE, Store
 
 log = logging.getLogger(__name__)
 
@@ -65,13 +67,16 @@ class Tracker:
         Raises:
             TrackingError: the server cannot be reached or refuses, or there is no experiment and none is to be made.
         """
-        uri = uri or f"sqlite:///{storage.resolve()}/mlflow.db"
+        own, uri = not uri, uri or f"sqlite:///{storage.resolve()}/mlflow.db"
         reach(uri)
         try:
-            client = mlflow.MlflowClient(uri, registry_uri=uri)
-            if not make and client.get_experiment_by_name(study) is None:
-                raise TrackingError(f"study {study!r} has not run at {shown(uri)}; run it, or give its storage folder")
-            tracker = cls(client, uri, experiment_id(client, uri, storage, study), dict(tags))
+            # two processes that make one database at the same time break it
+            with Store(storage).lock(DATABASE) if own else nullcontext():
+                client = mlflow.MlflowClient(uri, registry_uri=uri)
+                if not make and client.get_experiment_by_name(study) is None:
+                    told = f"study {study!r} has not run at {shown(uri)}"
+                    raise TrackingError(f"{told}; run it, or give its storage folder")
+                tracker = cls(client, uri, experiment_id(client, uri, storage, study), dict(tags))
         except (MlflowException, ImportError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise TrackingError(f"MLflow at {shown(uri)} refused: {reason}; check tracking_uri") from error

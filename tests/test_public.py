@@ -196,8 +196,20 @@ def test_without_a_folder_and_offline_it_says_how_to_get_the_data(tmp_path, monk
 def test_one_class_is_an_error(tmp_path):
     folder = reviews(tmp_path / "raw")
     parquet.write_table(pa.table({"text": ["fine"] * 9, "label": [1] * 9}), folder / "train.parquet")
-    with pytest.raises(DataError, match="the train part cannot be used: .* of 1 classes"):
+    with pytest.raises(DataError, match="the train part lacks a class: 8 samples, none of negative; give files"):
         preprocess(texts(folder), 0, tmp_path / "out", str)
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_a_class_that_a_part_lacks_is_named(tmp_path, part):
+    folder = reviews(tmp_path / "raw", 60, 40, classes=4)
+    held = parquet.read_table(folder / f"{part}.parquet").to_pylist()
+    parquet.write_table(pa.Table.from_pylist([row for row in held if row["label"] != 2]), folder / f"{part}.parquet")
+    data = Data.model_validate({"dataset": "ag_news", "task": "topic", "path": folder})
+    with pytest.raises(
+        DataError, match=rf"the {part} part lacks a class: \d+ samples, none of Business; give files with"
+    ):
+        preprocess(data, 0, tmp_path / "out", str)
 
 
 WRONG = [

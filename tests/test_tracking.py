@@ -104,3 +104,17 @@ def test_credentials_are_not_shown():
 def test_unknown_run(tracker):
     with pytest.raises(TrackingError, match="no run 'abc'"):
         tracker.get("abc")
+
+
+def test_processes_that_start_together_make_one_database(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from tasks.tracking import Tracker; "
+        "Tracker.connect('', Path(sys.argv[1]), 'study', {'study': 'study', 'seed': '0'})"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stderr=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    ended = [(process.communicate(timeout=300)[1], process.returncode) for process in started]
+    assert [code for _, code in ended] == [0, 0, 0], ended
+    assert Tracker.connect("", tmp_path, "study", {}, make=False).experiment_id

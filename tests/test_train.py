@@ -204,6 +204,13 @@ def test_one_class_is_an_error(tmp_path, name):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_class_without_samples_is_an_error(data, tmp_path):
+    copy = shutil.copytree(data, tmp_path / "three")
+    write_content(Content("events", ("a", "b", "c"), LONGEST), copy)
+    with pytest.raises(ValueError, match="the train part has no sample of class c; it could be neither learnt nor"):
+        fit(copy, SMALL, 0, "cpu", tmp_path / "out")
+
+
 def test_long_sequence_is_an_error(data, trained, tmp_path):
     with pytest.raises(ValueError, match=r"has 12 tokens and the model takes 11; shorten .* data\.tokens\.max_tokens"):
         copy = shutil.copytree(data, tmp_path / "short")

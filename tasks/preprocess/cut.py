@@ -19,7 +19,7 @@ from tasks.preprocess.write import save_parts
 Labels = Mapping[str, Sequence[int | None]]
 
 
-def cut(labels: Labels, data: Data, seed: int) -> dict[str, np.ndarray]:
+def cut(labels: Labels, data: Data, seed: int, classes: Sequence[str]) -> dict[str, np.ndarray]:
     """Return the rows of each part: a validation part cut from the training rows, and the published test rows.
 
     Rows are drawn stratified by label and go in drawn order, so that the first ones of a part are a sample of it. The
@@ -29,9 +29,10 @@ def cut(labels: Labels, data: Data, seed: int) -> dict[str, np.ndarray]:
         labels: of every raw row of ``train`` and ``test``; None where a row takes no part.
         data: its split: validation_share, stratify, most_train, most_test.
         seed: the study's.
+        classes: names of the classes 0, 1, ...
 
     Raises:
-        DataError: an empty part, or one class only.
+        DataError: a class that training or test part lacks, or fewer than two in the validation part.
     """
     train = drawn(labels["train"], data.split.stratify, seed, data.dataset, "train")[: data.split.most_train]
     test = drawn(labels["test"], data.split.stratify, seed, data.dataset, "test")[: data.split.most_test]
@@ -40,10 +41,12 @@ def cut(labels: Labels, data: Data, seed: int) -> dict[str, np.ndarray]:
     parts = {"train": train[validation:], "validation": train[:validation], "test": test}
     for part, rows in parts.items():
         of = labels[published(part)]
-        classes = {of[row] for row in rows}
-        if len(classes) < 2:
-            told = f"{len(rows)} samples of {len(classes)} classes"
-            raise DataError(f"the {part} part cannot be used", told, "raise data.split.most_train or most_test")
+        there = {of[row] for row in rows}
+        missing = [name for label, name in enumerate(classes) if label not in there]
+        if len(there) < 2 or (missing and part != "validation"):
+            told = f"{len(rows)} samples, none of {', '.join(missing)}"
+            remedy = "give files with every class, or raise data.split.most_train, most_test or validation_share"
+            raise DataError(f"the {part} part lacks a class", told, remedy)
     return parts
 
 

@@ -24,14 +24,14 @@ def write_images(source: ImageSource, data: Data, seed: int, out: Path) -> dict[
     ``pixels`` holds channels x height x width bytes, row by row, channel by channel.
 
     Raises:
-        DataError: files that cannot be used, images of several sizes, an empty part, or one class only.
+        DataError: files that cannot be used, images of several sizes, or a part that lacks a class.
     """
     raw = {part: source.rows(part) for part in ("train", "test")}
     labels = {part: [source.label(row) for row in table.select_columns(["label"])] for part, table in raw.items()}
     rows = {
         part: {"rows": len(of), "of other classes": sum(label is None for label in of)} for part, of in labels.items()
     }
-    parts = cut(labels, data, seed)
+    parts = cut(labels, data, seed, source.classes)
     images = {part: decoded(source, raw[published(part)], kept.tolist()) for part, kept in parts.items()}
     shapes = sorted({image.shape for part in images.values() for image in part})
     if len(shapes) > 1:

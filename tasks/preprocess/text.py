@@ -53,7 +53,7 @@ def write_texts(source: TextSource, data: Data, seed: int, out: Path) -> dict[st
     A text without a token takes no part, with a count in the audit.
 
     Raises:
-        DataError: files or a tokenizer that cannot be used, an empty part, or one class only.
+        DataError: files or a tokenizer that cannot be used, or a part that lacks a class.
     """
     tokenize, vocabulary = tokenizer(data)
     raw = {part: source.rows(part) for part in ("train", "test")}
@@ -63,7 +63,7 @@ def write_texts(source: TextSource, data: Data, seed: int, out: Path) -> dict[st
         of = [source.label(row) if source.text(row).strip() else None for row in table]
         labels[part] = of
         rows[part] = {"rows": len(of), "empty text": sum(label is None for label in of)}
-    parts = cut(labels, data, seed)
+    parts = cut(labels, data, seed, source.classes)
     if vocabulary is None:
         train = (source.text(raw["train"][int(row)]) for row in parts["train"])
         vocabulary = build_vocabulary((tokenize(text).pieces for text in train), data)

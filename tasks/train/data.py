@@ -70,7 +70,7 @@ def check_parts(parts: Mapping[str, Part], content: Content, vocabulary: Vocabul
     """Raise ValueError where the data cannot be trained on or scored.
 
     That is: a sequence of more than ``content.longest`` tokens, a token outside the vocabulary, a label that is none of
-    the classes, and a training or test part with one class only.
+    the classes, and a training or test part that lacks a class.
     """
     if not content.classes:
         return
@@ -84,6 +84,12 @@ def check_parts(parts: Mapping[str, Part], content: Content, vocabulary: Vocabul
             raise ValueError(f"the {name} part has the label {strange[0]}; labels are 0 to {last}")
     for name in ("train", "test"):
         classes = np.unique(parts[name].labels)
+        missing = sorted(set(range(last + 1)) - set(classes.tolist()))
+        if len(classes) > 1 and missing:
+            raise ValueError(
+                f"the {name} part has no sample of class {content.classes[missing[0]]}; it could be neither learnt nor "
+                "scored; take more samples, or a larger share in data.split"
+            )
         if len(classes) == 1:
             raise ValueError(
                 f"the {name} part has one class only: all {len(parts[name].labels)} samples have label {classes[0]}; "
