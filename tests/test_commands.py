@@ -184,6 +184,8 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("line", BENCHMARKS)
 def test_a_documented_benchmark_is_run(line: str, small: Path, monkeypatch: pytest.MonkeyPatch):
     name = benchmark(line)
+    if name == "peers":
+        pytest.importorskip("shap", reason="needs shap: pip install -c constraints.txt -e '.[peers]'")
     module = importlib.import_module(f"benchmarks.{name}")
     arguments = shlex.split(line)[3:]
     if name == "joint_page":
@@ -223,6 +225,6 @@ def test_no_command_is_left_out():
 def test_make_runs_the_commands_that_are_run():
     """`make run` and `make ui` are their recipes, which are run as commands of their own."""
     for target, command in (("run", WHOLE), ("ui", "ordeval ui")):
-        asked = ["make", "--dry-run", "--assume-old=.venv/.ready", target]
+        asked = ["make", "--no-print-directory", "--dry-run", "--assume-old=.venv/.ready", target]
         told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
         assert told.splitlines()[-1].removeprefix("exec ") == f".venv/bin/{command}"
