@@ -38,6 +38,8 @@ def at_budget(known: KnownGame, budget: int, seeds: int) -> list[dict[str, Any]]
         errors = np.stack([getattr(result, f"{part}_stderr")[0].numpy() for result in results])
         spread = draws.std(0, ddof=1)
         bias = (draws.mean(0) - truth[part]) / np.where(spread > EXACT, spread / seeds**0.5, 1.0)
+        inexact = spread > EXACT
+        widths = errors.mean(0)[inexact] / spread[inexact]
         covered = np.abs(draws - truth[part]) <= 1.96 * errors + EXACT
         rows.append(
             {
@@ -50,7 +52,7 @@ def at_budget(known: KnownGame, budget: int, seeds: int) -> list[dict[str, Any]]
                 "beyond_3": int((np.abs(bias) > 3).sum()),
                 "covered": covered.mean(),
                 "covered_least": covered.reshape(seeds, -1).mean(0).min(),
-                "stderr_over_spread": (errors.mean(0)[spread > EXACT] / spread[spread > EXACT]).mean(),
+                "stderr_over_spread": widths.mean() if len(widths) else np.nan,
             }
         )
     return rows
