@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explainers.lazy import Lazy
-from explainers.pairs import Layout
+from explainers.pairs import REMEMBERED, Layout
 
 if TYPE_CHECKING:
     import torch
@@ -43,8 +43,12 @@ class Shares:
     rest_missing: torch.Tensor
 
 
-@lru_cache(maxsize=64)
 def shares_of(layout: Layout, rows: int) -> Shares:
+    """Return :func:`dealt`, remembered where the layout is not large."""
+    return (remembered if len(layout.sizes) <= REMEMBERED else dealt)(layout, rows)
+
+
+def dealt(layout: Layout, rows: int) -> Shares:
     """Deal the first ``rows`` pairs into folds, equally many of each size, and weigh them; the rest is weighed apart.
 
     ``known``, ``unseen`` and ``missing`` go by ``order``.
@@ -69,6 +73,9 @@ def shares_of(layout: Layout, rows: int) -> Shares:
     parts = (order, *(part[order] for part in (mass / pool, weight, missing)), rest[later], rest_missing[later])
     ordered, *weights = (torch.from_numpy(part).to(layout.sizes.device) for part in parts)
     return Shares(ordered, tuple(starts.tolist()), *weights)
+
+
+remembered = lru_cache(maxsize=64)(dealt)
 
 
 def mass_of(n: int) -> np.ndarray:

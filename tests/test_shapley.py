@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explainers.crossfit as explainers_crossfit
+import explainers.folds as explainers_folds
 import explainers.pairs as explainers_pairs
 import explainers.sample_shapley as explainers_sample_shapley
 from explainers import Game, explainers, get_explainer
@@ -140,6 +141,17 @@ def test_every_fold_and_the_rest_have_every_size(n):
                     assert rows == count or (sizes[rows:] == size).any()
                 else:
                     assert (folds[torch.from_numpy(held)] == -1).all()
+
+
+def test_what_is_remembered_of_designs_is_bounded():
+    """Samples of one length share a small design; a large one is not kept, or 64 of them would fill the memory."""
+    before = [explainers_pairs.remembered.cache_info(), explainers_folds.remembered.cache_info()]
+    for count in (2 * explainers_pairs.REMEMBERED, 200, 200):
+        pairs = design(stream(0, "pairs"), 20, count, torch.device("cpu"))
+        shares_of(pairs.layout, first_rows(20, count))
+    after = [explainers_pairs.remembered.cache_info(), explainers_folds.remembered.cache_info()]
+    assert [now.hits + now.misses - then.hits - then.misses for then, now in zip(before, after, strict=True)] == [2, 2]
+    assert all(now.hits > then.hits for then, now in zip(before, after, strict=True))
 
 
 def test_a_coalition_is_read_for_all_players_by_hand():
