@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks import games
-from benchmarks.results import FOLDER, write
+from benchmarks.results import command, write
 from benchmarks.threads import mapped, one_thread
 from explainers import get_explainer
 
@@ -177,13 +176,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=(__doc__ or "").splitlines()[0])
+    made = command("accuracy", __doc__)
     made.add_argument("--games", nargs="+", default=list(GAMES), choices=list(GAMES))
     made.add_argument("--budgets", nargs="+", type=int, default=list(BUDGETS))
     made.add_argument("--seeds", type=int, default=20)
     made.add_argument("--workers", type=int, default=1)
     made.add_argument("--name", default="accuracy", help="of the files written")
-    made.add_argument("--folder", type=Path, default=FOLDER, help="where the results go")
     return made
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -19,7 +18,7 @@ import torch
 from matplotlib.figure import Figure
 
 from benchmarks.bare import CLS, MASK, bare_rate, now, paper_bert, sequences
-from benchmarks.results import FOLDER, write
+from benchmarks.results import command, write
 from benchmarks.threads import one_thread
 from explainers import ClassifierGame, get_explainer
 
@@ -91,13 +90,12 @@ def measure(options: argparse.Namespace, device: str) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks.device", description=(__doc__ or "").splitlines()[0])
+    made = command("device", __doc__)
     made.add_argument("--device", choices=["cpu", "cuda"], help="default: CUDA if there is one")
     told = {"subsets": "K, of Algorithm 1 and 2", "permutations": "L, of Algorithm 1 and 2"}
     for field in fields(Scale):
         made.add_argument(f"--{field.name}", type=int, help=told.get(field.name, field.name))
     made.add_argument("--bare-seconds", type=float, default=2.0, help="of timing the bare model, each batch size")
-    made.add_argument("--folder", type=Path, default=FOLDER, help="where the results go")
     return made
 
 

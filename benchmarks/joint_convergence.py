@@ -17,7 +17,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.joint_tables import exact, positions, positive_game, reviews, sampled
-from benchmarks.results import write
+from benchmarks.results import command, write
 from benchmarks.studies import ROOT, trained
 from benchmarks.threads import one_thread
 from explainers import get_explainer
@@ -44,15 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    made = argparse.ArgumentParser(
-        prog="python -m benchmarks.joint_convergence", description=(__doc__ or "").splitlines()[0]
-    )
+    made = command("joint_convergence", __doc__)
     made.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="holds boston/ and so on")
     made.add_argument("--budgets", type=int, nargs="+", default=[800, 1600, 3200, 6400])
     made.add_argument("--seeds", type=int, default=20)
     made.add_argument("--replicates", type=int, nargs="+", default=[10, 20, 40, 80, 160, 320])
     made.add_argument("--background", type=int, default=50, help="reviews that absent words are averaged over")
-    made.add_argument("--folder", type=Path, default=ROOT / "docs" / "results")
     return made
 
 

@@ -12,14 +12,13 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from benchmarks.results import FOLDER, write
+from benchmarks.results import command, write
 from benchmarks.threads import one_thread
 from explainers import Game, get_explainer
 from explainers.joint_shapley.weights import joint_terms, log_weights
@@ -52,12 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    made = argparse.ArgumentParser(
-        prog="python -m benchmarks.joint_shapley", description=(__doc__ or "").splitlines()[0]
-    )
+    made = command("joint_shapley", __doc__)
     made.add_argument("--repeats", type=int, default=5)
     made.add_argument("--players", type=int, nargs="+", default=[8, 10, 12, 14, 16, 18, 20])
-    made.add_argument("--folder", type=Path, default=FOLDER, help="where the results go")
     return made
 
 

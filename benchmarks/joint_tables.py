@@ -17,7 +17,7 @@ import torch
 from matplotlib.figure import Figure
 
 from benchmarks.paper_tables import TABLE_2, TABLE_3, TABLE_4, TABLE_5, TABLE_6, TABLE_6_PAIRS
-from benchmarks.results import write
+from benchmarks.results import command, write
 from benchmarks.studies import ROOT, trained
 from benchmarks.threads import one_thread
 from explainers import Explainer, get_explainer
@@ -45,9 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    made = argparse.ArgumentParser(
-        prog="python -m benchmarks.joint_tables", description=(__doc__ or "").splitlines()[0]
-    )
+    made = command("joint_tables", __doc__)
     made.add_argument("--tables", type=int, nargs="+", default=[2, 3, 4, 5, 6])
     made.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="holds boston/ and so on")
     made.add_argument("--samples", type=int, default=101, help="Boston rows that are explained")
@@ -55,7 +53,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--background", type=int, default=50, help="reviews that absent words are averaged over")
     made.add_argument("--replicates", type=int, default=10, help="draws for each set and review of Table 6")
     made.add_argument("--replicates-each", type=int, default=200, help="draws for each set of Table 5")
-    made.add_argument("--folder", type=Path, default=ROOT / "docs" / "results")
     return made
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.boxes import Box, bert, enumerated_bert, estimated_bert, interactions, saturating
-from benchmarks.results import FOLDER, write
+from benchmarks.results import command, write
 from benchmarks.rivals import LEAVE_ONE_OUT, OURS, PEERS, Counted, Rival, seconds_of
 from benchmarks.threads import one_thread
 
@@ -182,10 +181,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=(__doc__ or "").splitlines()[0])
+    made = command("peers", __doc__)
     made.add_argument("--seeds", type=int, default=20)
     made.add_argument("--largest", type=int, default=150, help="leave out more players than this")
-    made.add_argument("--folder", type=Path, default=FOLDER)
     return made
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from benchmarks.results import FOLDER, write
+from benchmarks.results import command, write
 from benchmarks.studies import trained
 from benchmarks.threads import one_thread
 from explainers import Game, get_explainer
@@ -56,13 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    made = argparse.ArgumentParser(
-        prog="python -m benchmarks.planted_pairs", description=(__doc__ or "").splitlines()[0]
-    )
+    made = command("planted_pairs", __doc__)
     made.add_argument("--samples", type=int, default=200, help="test stays that are looked through")
     made.add_argument("--stays", type=int, default=20, help="stays with the pair in order that are explained")
     made.add_argument("--budget", type=int, default=1000)
-    made.add_argument("--folder", type=Path, default=FOLDER, help="where the results go")
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -15,6 +16,13 @@ from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).parent.parent / "docs" / "results"
 PACKAGES = ("torch", "numpy", "transformers")
+
+
+def command(name: str, doc: str | None) -> argparse.ArgumentParser:
+    """Return the parser of ``python -m benchmarks.NAME``, told by the first line of its module's ``doc``."""
+    made = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=(doc or "").splitlines()[0])
+    made.add_argument("--folder", type=Path, default=FOLDER, help="where the results go")
+    return made
 
 
 def write(name: str, table: pd.DataFrame, figure: Figure, facts: dict[str, object], folder: Path = FOLDER) -> None:

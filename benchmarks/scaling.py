@@ -15,13 +15,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from benchmarks.results import FOLDER, write
+from benchmarks.results import command, write
 from benchmarks.threads import one_thread
 from explainers import get_explainer
 
@@ -54,14 +53,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__.splitlines()[0])
+    made = command("scaling", __doc__)
     made.add_argument("--methods", nargs="+", default=["ordshap"], help="explainers that take a budget")
     made.add_argument("--players", nargs="*", type=int, default=PLAYERS, help="players, null model")
     made.add_argument("--evaluations", nargs="*", type=int, default=EVALUATIONS, help="budgets, null model")
     made.add_argument("--bert-players", nargs="*", type=int, default=BERT_PLAYERS, help="players, BERT")
     made.add_argument("--bert-evaluations", nargs="*", type=int, default=BERT_EVALUATIONS, help="budgets, BERT")
     made.add_argument("--bare-seconds", type=float, default=2.0, help="of timing the bare BERT, each batch size")
-    made.add_argument("--folder", type=Path, default=FOLDER, help="where the results go")
     made.add_argument("--one", help=argparse.SUPPRESS)
     return made
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from benchmarks.results import FOLDER, write
+from benchmarks.results import command, write
 from benchmarks.studies import trained
 from benchmarks.tables import PAPER_SAMPLES
 from benchmarks.threads import one_thread
@@ -208,14 +208,13 @@ def split(text: str) -> tuple[int, int]:
 
 def parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    made = argparse.ArgumentParser(prog=f"python -m benchmarks.{NAME}", description=(__doc__ or "").splitlines()[0])
+    made = command(NAME, __doc__)
     made.add_argument("--studies", nargs="+", choices=list(PLANS), default=list(PLANS))
     made.add_argument("--eicu", type=Path, default=Path("../shared/data/eicu_demo"), help="folder of the eICU demo")
     made.add_argument("--samples", type=int, help="stays explained, at least 2; each study has a default")
     made.add_argument("--seeds", type=int, help="at least 2; each study has a default")
     made.add_argument("--grid", nargs="+", type=split, metavar="LxK", help="splits; each study has a default")
     made.add_argument("--name", default=NAME, help="of the files written")
-    made.add_argument("--folder", type=Path, default=FOLDER, help="where the results go")
     return made
 
 

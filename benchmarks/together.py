@@ -9,14 +9,13 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Sequence
-from pathlib import Path
 
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
 from benchmarks.bare import CLS, MASK, now, paper_bert, sequences
-from benchmarks.results import FOLDER, write
+from benchmarks.results import command, write
 from benchmarks.threads import one_thread
 from conf.schema import Model
 from explainers import ClassifierGame, Explainer, get_explainer
@@ -48,11 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks.together", description=(__doc__ or "").splitlines()[0])
+    made = command("together", __doc__)
     made.add_argument("--players", nargs="+", type=int, default=[10, 50])
     made.add_argument("--budget", type=int, default=500, help="of ordshap; raised to the least that it can use")
     made.add_argument("--repeats", type=int, default=5)
-    made.add_argument("--folder", type=Path, default=FOLDER, help="where the results go")
     return made
 
 

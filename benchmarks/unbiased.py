@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.accuracy import ERRORS, EXACT, GAMES
 from benchmarks.games import KnownGame
-from benchmarks.results import FOLDER, write
+from benchmarks.results import command, write
 from benchmarks.threads import mapped, one_thread
 from explainers import get_explainer
 
@@ -94,13 +93,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks.unbiased", description=(__doc__ or "").splitlines()[0])
+    made = command("unbiased", __doc__)
     made.add_argument("--games", nargs="+", default=list(ENUMERATED), choices=list(GAMES))
     made.add_argument("--budgets", nargs="+", type=int, default=[1000, 3000])
     made.add_argument("--seeds", type=int, default=200)
     made.add_argument("--workers", type=int, default=1)
     made.add_argument("--name", default="unbiased", help="of the files written")
-    made.add_argument("--folder", type=Path, default=FOLDER, help="where the results go")
     return made
 
 

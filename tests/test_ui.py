@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -94,21 +95,24 @@ time.sleep(60)
 """
 
 
-def test_deployments_that_wait_for_a_run_they_just_started_are_asked_again(monkeypatch, capsys):
+@pytest.fixture
+def deaf() -> Iterator[subprocess.Popen[bytes]]:
+    """Give a server that stops only when it is asked a second time, once it listens."""
+    started = subprocess.Popen([sys.executable, "-S", "-c", DEAF], start_new_session=True, stdout=subprocess.PIPE)
+    assert started.stdout is not None and started.stdout.readline() == b"there\n"
+    yield started
+    started.stdout.close()
+
+
+def test_deployments_that_wait_for_a_run_they_just_started_are_asked_again(deaf, monkeypatch, capsys):
     monkeypatch.setattr(ui, "AGAIN_SECONDS", 0.5)
-    deaf = subprocess.Popen([sys.executable, "-S", "-c", DEAF], start_new_session=True, stdout=subprocess.PIPE)
-    assert deaf.stdout is not None and deaf.stdout.readline() == b"there\n"
     ui.stop_all({"deployments": deaf})
-    deaf.stdout.close()
     assert deaf.returncode == 0 and capsys.readouterr().err == ""
 
 
-def test_a_server_that_does_not_stop_is_killed_and_named(monkeypatch, capsys):
+def test_a_server_that_does_not_stop_is_killed_and_named(deaf, monkeypatch, capsys):
     monkeypatch.setattr(ui, "STOP_SECONDS", 0.5)
-    deaf = subprocess.Popen([sys.executable, "-S", "-c", DEAF], start_new_session=True, stdout=subprocess.PIPE)
-    assert deaf.stdout is not None and deaf.stdout.readline() == b"there\n"
     ui.stop_all({"mlflow": deaf})
-    deaf.stdout.close()
     assert deaf.returncode == -signal.SIGKILL and "mlflow did not stop within 0.5 s; killed" in capsys.readouterr().err
 
 
