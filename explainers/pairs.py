@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -35,6 +35,7 @@ class Layout:
         weights: (count,) float64, as in :class:`Pairs`.
         missing: (count,) float64, as in :class:`Pairs`.
         pools: (n//2,) float64 on the CPU, as in :class:`Pairs`.
+        complete: as in :class:`Pairs`.
     """
 
     n: int
@@ -44,6 +45,7 @@ class Layout:
     weights: torch.Tensor
     missing: torch.Tensor
     pools: np.ndarray
+    complete: bool
 
 
 class Pairs:
@@ -76,7 +78,7 @@ class Pairs:
         self.sizes, self.weights, self.missing = self.layout.sizes, self.layout.weights, self.layout.missing
         self.pools = self.layout.pools
         self.count = len(self.sizes)
-        self.complete = self.count == sum(pools_of(n))
+        self.complete = self.layout.complete
         self._listed = self._ranks(rng, device)[self.layout.order]
         self._draws = Draws(rng, n, device)
 
@@ -131,7 +133,7 @@ def laid_out(n: int, count: int, lead: int, singles: bool, device: torch.device)
     by_row = (order, sizes[order], (masses(n) / counts)[which], 1 - shares[which])
     places, of_size, weights, missing = (torch.from_numpy(part).to(device) for part in by_row)
     known = np.array([float(pool) if all_ else np.inf for pool, all_ in zip(pools, listed, strict=True)])
-    return Layout(n, counts.tolist(), places, of_size, weights, missing, known)
+    return Layout(n, counts.tolist(), places, of_size, weights, missing, known, len(order) == sum(pools))
 
 
 remembered = lru_cache(maxsize=64)(laid_out)
@@ -152,11 +154,9 @@ def largest_block(n: int) -> int:
     return max(1, BLOCK_ENTRIES // n)
 
 
-@lru_cache(maxsize=64)
-def pools_of(n: int) -> tuple[int, ...]:
+def pools_of(n: int) -> list[int]:
     """Return how many pairs there are of each smaller size 1..n//2; the two halves of a pair count once."""
-    sizes = range(1, n // 2 + 1)
-    return tuple(math.comb(n - 1, size) if 2 * size == n else math.comb(n, size) for size in sizes)
+    return [math.comb(n - 1, size) if 2 * size == n else math.comb(n, size) for size in range(1, n // 2 + 1)]
 
 
 def masses(n: int) -> np.ndarray:
@@ -170,7 +170,7 @@ def evenly(count: int) -> np.ndarray:
     return (np.arange(count) + 0.5) / count
 
 
-def counts_of(n: int, pools: Sequence[int], count: int, singles: bool = False) -> np.ndarray:
+def counts_of(n: int, pools: list[int], count: int, singles: bool = False) -> np.ndarray:
     """Return how many of ``count`` pairs have each smaller size 1..n//2: all of a size where they fit, or are wished.
 
     In proportion to mass times the length of a centred coalition vector: with residuals of equal variance the
