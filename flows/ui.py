@@ -40,9 +40,9 @@ def serve_all(storage: Path, prefect_port: int, mlflow_port: int) -> int:
         processes["prefect"] = launch(prefect_command(prefect_port), environment)
         with Store(storage).lock(DATABASE):  # a run that starts now must not make the database at the same time
             processes["mlflow"] = launch(mlflow_command(storage, mlflow_port), environment)
-            await_http(f"http://{HOST}:{prefect_port}/api/health", processes["prefect"])
-            processes["deployments"] = launch([sys.executable, "-m", "flows.serve"], environment)
             await_http(f"http://{HOST}:{mlflow_port}/health", processes["mlflow"])
+        await_http(f"http://{HOST}:{prefect_port}/api/health", processes["prefect"])
+        processes["deployments"] = launch([sys.executable, "-m", "flows.serve"], environment)
         print(f"Prefect: http://{HOST}:{prefect_port}/deployments", flush=True)
         print(f"MLflow:  http://{HOST}:{mlflow_port}/#/experiments", flush=True)
         print("Ctrl-C stops both.", flush=True)
