@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import torch
@@ -28,6 +29,8 @@ def run_shards(
 ) -> None:
     """Compute every sample that no intact shard in ``folder`` holds.
 
+    Where a sample fails, the shards in work are finished first; Ctrl-C and SIGTERM wait for the samples in work only.
+
     Args:
         folder: where the shards are.
         samples: number of samples.
@@ -43,8 +46,14 @@ def run_shards(
     if progress is not None:
         progress(done, samples)
 
+    stopping = threading.Event()
+
     def one(number: int) -> int:
-        arrays = {f"{index}.{name}": value for index in parts[number] for name, value in compute(index).items()}
+        arrays: dict[str, torch.Tensor] = {}
+        for index in parts[number]:
+            if stopping.is_set():
+                raise CancelledError
+            arrays |= {f"{index}.{name}": value for name, value in compute(index).items()}
         write_shard(shard_path(folder, number), arrays)
         return len(parts[number])
 
@@ -55,7 +64,9 @@ def run_shards(
                 done += future.result()
                 if progress is not None:
                     progress(done, samples)
-        except BaseException:
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                stopping.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import os
+import signal
 import stat
 import threading
 
 import pytest
 import torch
 
+from tasks import shards
 from tasks.shards import read_sample, run_shards
 from tasks.store import Store, code_digest, digest_of, imported, write_json
 
@@ -149,3 +151,25 @@ def test_a_failing_sample_keeps_the_finished_shards(tmp_path):
     with pytest.raises(RuntimeError, match="sample 4"):
         run_shards(tmp_path, 6, 2, compute)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["00000.safetensors", "00001.safetensors"]
+
+
+def test_a_stop_waits_for_the_sample_in_work_and_not_for_its_shard(tmp_path, monkeypatch):
+    told, calls = threading.Event(), []
+    shutdown = shards.ThreadPoolExecutor.shutdown
+
+    def told_to_stop(pool, **options):
+        told.set()
+        shutdown(pool, **options)
+
+    def compute(index):
+        calls.append(index)
+        if index == 3:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            assert told.wait(60), "the signal did not reach the pool"
+        return {"x": torch.tensor([index])}
+
+    monkeypatch.setattr(shards.ThreadPoolExecutor, "shutdown", told_to_stop)
+    with pytest.raises(KeyboardInterrupt):
+        run_shards(tmp_path, 12, 3, compute)
+    assert calls == [0, 1, 2, 3]
+    assert [path.name for path in tmp_path.iterdir()] == ["00000.safetensors"]
