@@ -37,19 +37,30 @@ def reviews(folder: Path, train: int = 240, test: int = 80, seed: int = 0, class
 
 def digits(folder: Path, train: int = 160, test: int = 60, side: int = 16, seed: int = 0) -> Path:
     """Write images that are bright on the left (published label 3) or on the right (8), and some of label 5."""
+    return images_of_halves(folder, "image", (3, 8, 5), (train, test), (side, side), seed)
+
+
+def animals(folder: Path, train: int = 60, test: int = 30, side: int = 16, seed: int = 0) -> Path:
+    """Write coloured images that are bright on the left (published label 4) or right (7), and some of label 5."""
+    return images_of_halves(folder, "img", (4, 7, 5), (train, test), (side, side, 3), seed)
+
+
+def images_of_halves(
+    folder: Path, column: str, classes: tuple[int, ...], sizes: tuple[int, int], shape: tuple[int, ...], seed: int
+) -> Path:
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
-    for part, size in (("train", train), ("test", test)):
+    for part, size in zip(("train", "test"), sizes, strict=True):
         images, labels = [], []
         for row in range(size):
-            label = (3, 8, 5)[row % 3]
-            pixels = rng.integers(0, 60, size=(side, side))
-            half = slice(0, side // 2) if label == 3 else slice(side // 2, side)
+            label = classes[row % 3]
+            pixels = rng.integers(0, 60, size=shape)
+            half = slice(0, shape[1] // 2) if label == classes[0] else slice(shape[1] // 2, shape[1])
             pixels[:, half] += 150
             images.append({"bytes": png(pixels.astype(np.uint8)), "path": None})
             labels.append(label)
         kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-        table = pa.table({"image": pa.array(images, kind), "label": pa.array(labels, pa.int64())})
+        table = pa.table({column: pa.array(images, kind), "label": pa.array(labels, pa.int64())})
         parquet.write_table(table, folder / f"{part}-00000-of-00001.parquet")
     return folder
 

@@ -22,7 +22,7 @@ from flows.cli import app
 from flows.context import open_context
 from tests import documented
 from tests.builders_ehr import eicu_tables, mimic_tables, write_tables
-from tests.builders_public import digits, encoder, reviews
+from tests.builders_public import animals, digits, encoder, reviews
 from tests.conftest import ROOT
 from tests.documented import BENCHMARKS_RUN_BY, NOT_RUN, RUN_BY, benchmark
 from tests.test_preprocess_meds import write_meds
@@ -53,6 +53,7 @@ SMALL = {
     "ag-news-lstm": ["explainers=[sample_shapley]", "evaluate.metrics=[log_odds_drop]"],
     "imdb-sentences": ["explainers=[{method: ordshap, budget: 40}]", "evaluate.metrics=[inc_auc]"],
     "mnist": ["explainers=[saliency]", "evaluate.metrics=[log_odds_drop]"],
+    "cifar10": ["explainers=[saliency]", "evaluate.metrics=[log_odds_drop]"],
     "bernoulli": [EXACT, "evaluate.metrics=[ins_auc_fixed]"],
     "uniform": [EXACT, "evaluate.metrics=[ins_auc_fixed]"],
     "boston": ["model.trees=5", "explainers=[kernelshap]", "evaluate.metrics=[ins_auc_fixed]"],
@@ -84,6 +85,7 @@ RAW: dict[str, Callable[[Path], Any]] = {
     "ag-news-characters": lambda folder: reviews(folder, 60, 24, classes=4),
     "ag-news-lstm": lambda folder: reviews(folder, 60, 24, classes=4),
     "mnist": lambda folder: digits(folder, 60, 30),
+    "cifar10": animals,
     "boston": lambda folder: table_files(folder, write_boston),
     "rotten-tomatoes": lambda folder: table_files(folder, lambda place: write_reviews(place, 400)),
 }
