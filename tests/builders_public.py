@@ -40,14 +40,15 @@ def digits(folder: Path, train: int = 160, test: int = 60, side: int = 16, seed:
     return images_of_halves(folder, "image", (3, 8, 5), (train, test), (side, side), seed)
 
 
-def animals(folder: Path, train: int = 60, test: int = 30, side: int = 16, seed: int = 0) -> Path:
+def animals(folder: Path, train: int = 60, test: int = 30) -> Path:
     """Write coloured images that are bright on the left (published label 4) or right (7), and some of label 5."""
-    return images_of_halves(folder, "img", (4, 7, 5), (train, test), (side, side, 3), seed)
+    return images_of_halves(folder, "img", (4, 7, 5), (train, test), (16, 16, 3))
 
 
 def images_of_halves(
-    folder: Path, column: str, classes: tuple[int, ...], sizes: tuple[int, int], shape: tuple[int, ...], seed: int
+    folder: Path, column: str, classes: tuple[int, ...], sizes: tuple[int, int], shape: tuple[int, ...], seed: int = 0
 ) -> Path:
+    """Write both parts: the first class is bright on the left, the others on the right; ``shape`` is an image's."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
     for part, size in zip(("train", "test"), sizes, strict=True):
