@@ -267,8 +267,17 @@ class Model(Section):
     optimizer: Literal["adamw", "rmsprop", "sgd"] = Field(
         "adamw", title="Optimizer", description="sgd has a momentum of 0.9."
     )
-    augment: Literal["none", "shift", "shift_flip"] = Field(
-        "none", title="Augmentation", description="Of training images: shifts by up to two pixels, and mirroring."
+    augment: Literal["none", "shift", "shift_flip", "leave_words_out"] = Field(
+        "none",
+        title="Augmentation",
+        description="Of training images: shifts by up to two pixels, and mirroring. Of training texts: "
+        "leave_words_out leaves out each word with chance one fifth.",
+    )
+    first_filters: Literal["random", "word_beginnings"] = Field(
+        "random",
+        title="First filters",
+        description="Of char_cnn, how its first convolution starts. word_beginnings: as those of frequent words of "
+        "the training texts, for few texts.",
     )
     trees: Count = Field(100, title="Trees", description="Of a forest.")
     features_a_split: float = Field(

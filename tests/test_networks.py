@@ -238,6 +238,48 @@ def test_it_learns_and_its_loss_is_the_cross_entropy(name):
     assert logits(model, **given).argmax(1).tolist() == labels.tolist()
 
 
+def test_a_char_cnns_first_filters_start_from_frequent_words():
+    blank, word = 4, [5, 6, 7, 8, 9, 10]
+    long, other, short = [*word, blank], [11, *word[1:], blank], [5, 6, blank]
+    texts = [[*long, *other, *long, *short], [*short, *long, *other, *other, *short, *short]]
+    words = [[0] * 7 + [1] * 7 + [2] * 7 + [3] * 3, [0] * 3 + [1] * 7 + [2] * 7 + [3] * 7 + [4] * 3 + [5] * 3]
+    model = network("char_cnn")
+    before = model.convolutions[0].weight.detach().clone()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model.start_from_words(texts, words)
+    first = model.convolutions[0]
+    assert torch.equal(first.weight[2:], before[2:]) and not first.bias[2:].any()  # there are two beginnings only
+    with torch.no_grad():
+        for beginning in ([blank, *word], [blank, 11, *word[1:]]):
+            found = first(model.embedding(torch.tensor([beginning])).transpose(1, 2))[0, :2, 0]
+            torch.testing.assert_close(found.sort().values, torch.tensor([4 / 3, 5 / 3]))
+        half = [blank, 5, 6, 19, 19, 19, 19], [blank, 5, 19, 19, 19, 19, 19]
+        ends_with_three, ends_with_two = (
+            first(model.embedding(torch.tensor([given])).transpose(1, 2))[0, :2, 0].max() for given in half
+        )
+    torch.testing.assert_close(ends_with_three, torch.tensor(1 / 3))
+    torch.testing.assert_close(ends_with_two, torch.tensor(0.0))
+
+
+def test_the_most_frequent_beginnings_are_drawn_from_whatever_the_texts_order():
+    draw = torch.Generator().manual_seed(3)
+    texts, words = [], []
+    for _ in range(50):
+        rows = [[*torch.randint(5, 20, (6,), generator=draw).tolist(), 4] for _ in range(15)]
+        texts.append([token for row in rows for token in row])
+        words.append([place for place in range(15) for _ in range(7)])
+    models = [network("char_cnn"), network("char_cnn")]
+    for model, step in zip(models, (1, -1), strict=True):
+        with torch.random.fork_rng():
+            torch.manual_seed(5)
+            model.start_from_words(texts[::step], words[::step])
+    weights = [model.convolutions[0].weight for model in models]
+    assert torch.equal(*weights)
+    torch.testing.assert_close(weights[0].sum((1, 2)), torch.full((16,), 7 / 3))
+    assert len(weights[0].flatten(1).unique(dim=0)) == 16
+
+
 RELOAD = """
 import importlib, pathlib, sys, torch
 folder = pathlib.Path(sys.argv[1])

@@ -1,11 +1,17 @@
-"""Varying training images: shifts by up to two pixels and mirroring, drawn from torch's current random state."""
+"""Varying training images (shifts, mirroring) and texts (words left out), drawn from torch's current random state."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
 from torch.nn import functional
 
 MOST_SHIFT = 2
+LEFT_OUT = 0.2
+OF_IMAGES = ("shift", "shift_flip")
+OF_TEXTS = ("leave_words_out",)
 
 
 def augmented(pixels: torch.Tensor, kind: str) -> torch.Tensor:
@@ -33,3 +39,20 @@ def augmented(pixels: torch.Tensor, kind: str) -> torch.Tensor:
         columns = torch.where(mirrored[:, None], columns.flip(1), columns)
     row = torch.arange(rows)[:, None, None]
     return padded[row, :, lines[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def without_words(tokens: Sequence[int], words: Sequence[int]) -> list[int]:
+    """Return a text's tokens less those of some words, each left out with chance one fifth; never of all words.
+
+    What follows a word that is left out moves up (random deletion: Wei and Zou 2019, "EDA: Easy Data Augmentation
+    Techniques for Boosting Performance on Text Classification Tasks").
+
+    Args:
+        tokens: (n,) token ids.
+        words: (n,) the word that each token is of, 0 to w - 1; not empty.
+    """
+    word = np.asarray(words)
+    stays = torch.rand(int(word.max()) + 1).numpy() >= LEFT_OUT
+    if not stays.any():
+        stays[int(torch.randint(len(stays), ()))] = True
+    return np.asarray(tokens)[stays[word]].tolist()

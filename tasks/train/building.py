@@ -11,6 +11,7 @@ from transformers.utils import logging
 
 from tasks.content import TOKENS, Content
 from tasks.train import bert
+from tasks.train.augmentation import OF_IMAGES, OF_TEXTS
 from tasks.train.networks import NETWORKS
 from tasks.train.served import no_progress_bars
 from tasks.vocabulary import Vocabulary
@@ -40,6 +41,16 @@ def check_fits(model: Model, content: Content) -> None:
             f"model.architecture is {model.architecture!r} and data.text.pretrained is {content.pretrained!r}; "
             "a pretrained encoder needs its own tokens (data.text.unit=pieces) and no other model reads them"
         )
+    kinds = {"image": ("none", *OF_IMAGES), "text": ("none", *OF_TEXTS)}.get(content.kind, ("none",))
+    if model.augment not in kinds:
+        raise ValueError(
+            f"model.augment is {model.augment!r}, which does not vary {told(content)}; take {' or '.join(kinds)}"
+        )
+    if model.first_filters != "random" and (model.architecture != "char_cnn" or content.kind != "text"):
+        raise ValueError(
+            f"model.first_filters is {model.first_filters!r}, which is for char_cnn on texts, and this is "
+            f"{model.architecture} on {told(content)}; take random"
+        )
 
 
 def architectures(content: Content) -> list[str]:
@@ -53,8 +64,8 @@ def architectures(content: Content) -> list[str]:
 
 def told(content: Content) -> str:
     """Return what the data are, for people."""
-    if content.kind == "image":
-        return "images"
+    if content.kind != "table":
+        return {"image": "images", "text": "texts", "events": "events"}[content.kind]
     if content.classes:
         return "a table of classes"
     return "a table of a known function" if content.coefficients else "a table of numbers to predict"

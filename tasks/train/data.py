@@ -25,11 +25,13 @@ class Part:
         samples: (r,) their names; of stays, keyed hashes.
         inputs: (r,) ragged token ids without [CLS]; of images (r, channels, height, width) uint8; of tables (r, n).
         labels: (r,) int64, 0 to classes - 1, or float64 where a number is predicted.
+        words: (r,) ragged, of texts the word that each token is of; empty for other samples.
     """
 
     samples: list[str]
     inputs: Inputs
     labels: np.ndarray
+    words: list[list[int]]
 
 
 def read_parts(data_dir: Path, content: Content) -> dict[str, Part]:
@@ -51,6 +53,7 @@ def read_parts(data_dir: Path, content: Content) -> dict[str, Part]:
             stored[name]["sample"][:],
             inputs_of(stored[name], content),
             np.array(stored[name]["label"][:], dtype=int if content.classes else float),
+            stored[name]["words"][:] if content.kind == "text" else [],
         )
         for name in PARTS
     }

@@ -24,7 +24,7 @@ from transformers import (
 )
 
 from explainers.streams import stream
-from tasks.train.augmentation import augmented
+from tasks.train.augmentation import augmented, without_words
 from tasks.train.building import build
 from tasks.train.scores import mean_auroc
 from tasks.train.served import front, no_progress_bars, pad_rows
@@ -91,12 +91,14 @@ def train(parts: dict[str, Part], setting: Setting, progress: Progress | None) -
     number = int(stream(setting.seed, "train").integers(2**31))
     record = Record(model.epochs, progress)
     with TemporaryDirectory(prefix="ordeval-train-") as folder, own_randomness(number, device), no_progress_bars():
-        network = build(model, setting.content, setting.vocabulary)
+        network: Any = build(model, setting.content, setting.vocabulary)
+        if model.first_filters == "word_beginnings":
+            network.start_from_words(parts["train"].inputs, parts["train"].words)
         trainer = Trainer(
             model=network,
             args=arguments(setting, Path(folder), number),
-            train_dataset=rows(parts["train"], INPUTS[setting.content.kind]),
-            eval_dataset=rows(parts["validation"], INPUTS[setting.content.kind]),
+            train_dataset=rows(parts["train"], setting.content),
+            eval_dataset=rows(parts["validation"], setting.content),
             data_collator=collator(setting, network),
             compute_loss_func=WeightedLoss(
                 class_weights(parts["train"].labels, model.class_weights, len(setting.content.classes))
@@ -152,9 +154,12 @@ def arguments(setting: Setting, folder: Path, seed: int) -> TrainingArguments:
     return made
 
 
-def rows(part: Part, name: str) -> list[dict[str, Any]]:
+def rows(part: Part, content: Content) -> list[dict[str, Any]]:
     """Return the Trainer's data set: one mapping a sample; the sampler groups by the length of ``input_ids``."""
-    return [{name: row, "labels": int(label)} for row, label in zip(part.inputs, part.labels, strict=True)]
+    columns = {INPUTS[content.kind]: part.inputs, "labels": part.labels.tolist()}
+    if content.kind == "text":
+        columns["words"] = part.words
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def collator(setting: Setting, network: PreTrainedModel) -> Collator | PixelCollator | FeatureCollator:
@@ -163,19 +168,25 @@ def collator(setting: Setting, network: PreTrainedModel) -> Collator | PixelColl
         return FeatureCollator()
     if setting.vocabulary is None:
         return PixelCollator(network, setting.model.augment)
-    return Collator(front(network.config, setting.vocabulary.cls), setting.vocabulary.pad)
+    special = front(network.config, setting.vocabulary.cls)
+    return Collator(network, special, setting.vocabulary.pad, setting.model.augment)
 
 
 @dataclass(frozen=True)
 class Collator:
-    """Put the special tokens in front and pad to the longest row of the batch."""
+    """Put the special tokens in front and pad to the longest row; vary texts while the network is training."""
 
+    network: PreTrainedModel
     special: tuple[int, ...]
     pad: int
+    augment: str
 
     def __call__(self, batch: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         """Return input_ids and attention_mask (rows, special + longest), and labels (rows,)."""
-        tokens, mask = pad_rows([row["input_ids"] for row in batch], self.special, self.pad)
+        sequences = [row["input_ids"] for row in batch]
+        if self.augment == "leave_words_out" and self.network.training:
+            sequences = [without_words(row["input_ids"], row["words"]) for row in batch]
+        tokens, mask = pad_rows(sequences, self.special, self.pad)
         labels = torch.tensor([row["labels"] for row in batch])
         return {"input_ids": tokens, "attention_mask": mask, "labels": labels}
 
