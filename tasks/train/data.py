@@ -25,7 +25,7 @@ class Part:
         samples: (r,) their names; of stays, keyed hashes.
         inputs: (r,) ragged token ids without [CLS]; of images (r, channels, height, width) uint8; of tables (r, n).
         labels: (r,) int64, 0 to classes - 1, or float64 where a number is predicted.
-        words: (r,) ragged, of texts the word that each token is of; empty for other samples.
+        words: (r,) ragged, the word that each token of a training text is of; empty where nobody asked for it.
     """
 
     samples: list[str]
@@ -34,8 +34,13 @@ class Part:
     words: list[list[int]]
 
 
-def read_parts(data_dir: Path, content: Content) -> dict[str, Part]:
+def read_parts(data_dir: Path, content: Content, words: bool = False) -> dict[str, Part]:
     """Return the train, validation and test parts that the preprocess stage wrote.
+
+    Args:
+        data_dir: the preprocess stage's folder.
+        content: what the samples are.
+        words: of texts, read the training tokens' words too.
 
     Raises:
         FileNotFoundError: there is no data set.
@@ -53,7 +58,7 @@ def read_parts(data_dir: Path, content: Content) -> dict[str, Part]:
             stored[name]["sample"][:],
             inputs_of(stored[name], content),
             np.array(stored[name]["label"][:], dtype=int if content.classes else float),
-            stored[name]["words"][:] if content.kind == "text" else [],
+            stored[name]["words"][:] if words and name == "train" else [],
         )
         for name in PARTS
     }

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from tasks.content import read_content
+from tasks.train.augmentation import OF_TEXTS
 from tasks.train.building import check_fits
 from tasks.train.calibration import calibration_curve, calibration_scores, draw_calibration
 from tasks.train.data import Part, check_parts, read_parts
@@ -65,7 +66,8 @@ def fit(
     content = read_content(data_dir)
     check_fits(model, content)
     vocabulary = vocabulary_of(data_dir, content)
-    parts = read_parts(data_dir, content)
+    words = model.augment in OF_TEXTS or model.first_filters != "random"
+    parts = read_parts(data_dir, content, words)
     check_parts(parts, content, vocabulary)
     setting = Setting(model, content, vocabulary, seed, device)
     trained = set_up(parts, setting) if model.architecture in MADE else train(parts, setting, progress)

@@ -156,8 +156,8 @@ def arguments(setting: Setting, folder: Path, seed: int) -> TrainingArguments:
 
 def rows(part: Part, content: Content) -> list[dict[str, Any]]:
     """Return the Trainer's data set: one mapping a sample; the sampler groups by the length of ``input_ids``."""
-    columns = {INPUTS[content.kind]: part.inputs, "labels": part.labels.tolist()}
-    if content.kind == "text":
+    columns: dict[str, Any] = {INPUTS[content.kind]: part.inputs, "labels": part.labels.tolist()}
+    if part.words:
         columns["words"] = part.words
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
