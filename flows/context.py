@@ -9,9 +9,12 @@ from dataclasses import dataclass
 import torch
 
 from conf.schema import Study
+from tasks.preprocess.source import get_source
 from tasks.store import Store
+from tasks.subject import check_players
 from tasks.tracking import Tracker
 from tasks.tracking_notes import experiment_note
+from tasks.train.building import check_reads
 
 Progress = Callable[..., None]
 
@@ -45,9 +48,14 @@ def open_context(study: Study, force: bool = False, progress: Progress = silent,
     """Check what a study needs of this machine and return its context.
 
     Raises:
-        ValueError: CUDA is asked for and there is none.
+        DataError: there is no such data set, or it has no such option.
+        ValueError: the model does not read this kind of data, a sample of it has no such players, or CUDA is asked
+            for and there is none.
         TrackingError: the tracking server does not answer.
     """
+    kind = get_source(study.data).kind
+    check_reads(study.model, kind)
+    check_players(kind, study.explain)
     device = resolve_device(study.device)
     store = Store(study.storage)
     tags = {

@@ -16,13 +16,13 @@ from conf.schema import Explain
 from explainers import ClassifierGame, PixelGame
 from explainers.features import MOST_TABLED, FeatureGame, ForestGame, ForestLeaves
 from explainers.logits import LogitGame
-from tasks.content import Content, read_content
+from tasks.content import Content, Kind, read_content
 from tasks.train.networks import NETWORKS
 from tasks.train.networks.forest import Forest
 from tasks.train.served import front, load_model
 from tasks.vocabulary import Vocabulary, vocabulary_of
 
-PLAYERS = {
+PLAYERS: dict[Kind, tuple[str, ...]] = {
     "events": ("tokens", "times"),
     "text": ("tokens", "words", "sentences"),
     "image": ("tokens",),
@@ -76,7 +76,7 @@ class Subject:
         """
         rows = test_rows(data, explain.samples)
         content = read_content(data)
-        check_players(rows[0], content, explain)
+        check_samples(rows, content, explain)
         network = load_model(model / "model", device)
         background = background_rows(data, explain, network) if content.kind == "table" else None
         return cls(network, content, vocabulary_of(data, content), rows, explain, background)
@@ -204,7 +204,7 @@ def player_counts(data: Path, explain: Explain) -> list[int]:
         ValueError: the test part has fewer samples, or has no such players.
     """
     rows, content = test_rows(data, explain.samples), read_content(data)
-    check_players(rows[0], content, explain)
+    check_samples(rows, content, explain)
     if content.kind == "table":
         return [len(content.features)] * len(rows)
     if content.kind == "image":
@@ -216,21 +216,26 @@ def player_counts(data: Path, explain: Explain) -> list[int]:
     return [len(players_in(hours, explain.players)[1]) for hours in rows["hours"]]
 
 
-def check_players(row: Mapping[str, Any], content: Content, explain: Explain) -> None:
+def check_players(kind: Kind, explain: Explain) -> None:
     """Raise ValueError where samples of this kind have no such players, or cannot be taken away like that."""
-    known = PLAYERS[content.kind]
+    known = PLAYERS[kind]
     if explain.players not in known:
-        raise ValueError(f"explain.players is {explain.players!r}; of {content.kind} data it is {' or '.join(known)}")
-    if explain.players == "sentences" and not row["sentences"]:
+        raise ValueError(f"explain.players is {explain.players!r}; of {kind} data it is {' or '.join(known)}")
+    if kind != "table" and explain.background is not None:
+        raise ValueError(f"explain.background is {explain.background}, and {kind} data have none; leave it out")
+    if kind in ("image", "table"):
+        for name, only in (("removal", "mask_token"), ("precision", "full")):
+            if getattr(explain, name) != only:
+                raise ValueError(f"explain.{name} is {getattr(explain, name)!r}; of {kind} data it is {only!r}")
+
+
+def check_samples(rows: Dataset, content: Content, explain: Explain) -> None:
+    """Raise ValueError where the samples have no such players."""
+    check_players(content.kind, explain)
+    if explain.players == "sentences" and not rows[0]["sentences"]:
         raise ValueError(
             "explain.players is 'sentences' and none were found in the texts; set data.text.sentences=true"
         )
-    if content.kind != "table" and explain.background is not None:
-        raise ValueError(f"explain.background is {explain.background}, and {content.kind} data have none; leave it out")
-    if content.kind in ("image", "table"):
-        for name, only in (("removal", "mask_token"), ("precision", "full")):
-            if getattr(explain, name) != only:
-                raise ValueError(f"explain.{name} is {getattr(explain, name)!r}; of {content.kind} data it is {only!r}")
 
 
 def test_rows(data: Path, samples: int) -> Dataset:

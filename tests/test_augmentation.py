@@ -86,8 +86,8 @@ def test_images_vary_in_training_only():
     [
         (TEXT, "char_cnn", "shift", "'shift', which does not vary texts; take none or leave_words_out"),
         (EVENTS, "bert", "leave_words_out", "does not vary events; take none$"),
-        (IMAGE, "digit_cnn", "leave_words_out", "does not vary images; take none or shift or shift_flip"),
-        (TABLE, "mlp", "shift_flip", "does not vary a table of classes; take none$"),
+        (IMAGE, "digit_cnn", "leave_words_out", "does not vary images; take none or shift or shift_flip$"),
+        (TABLE, "mlp", "shift_flip", "does not vary a table; take none$"),
     ],
 )
 def test_what_cannot_be_varied_is_refused(content, architecture, augment, said):

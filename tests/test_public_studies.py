@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,8 @@ def test_players_and_architectures_that_do_not_fit_are_told_early(text, images):
     explain = images.study.explain.model_copy(update={"players": "words"})
     with pytest.raises(ValueError, match="explain.players is 'words'; of image data it is tokens"):
         check_methods(images.data.folder, explain, list(images.study.explainers))
+    with pytest.raises(ValueError, match="explain.players is 'words'; of image data it is tokens"):
+        open_context(images.study.model_copy(update={"explain": explain}))
     explain = images.study.explain.model_copy(update={"removal": "attention_mask"})
     with pytest.raises(ValueError, match="explain.removal is 'attention_mask'; of image data it is 'mask_token'"):
         Subject.load(images.data.folder, images.model.folder, explain, "cpu")
@@ -144,9 +147,11 @@ def test_players_and_architectures_that_do_not_fit_are_told_early(text, images):
     with pytest.raises(ValueError, match="of text data it is tokens or words or sentences"):
         check_methods(text.data.folder, explain, list(text.study.explainers))
     wrong = text.study.model_copy(update={"model": images.study.model})
-    context = open_context(wrong)
-    with pytest.raises(ValueError, match=r"'digit_cnn', and the data are text; take one of: bert"):
-        steps.train(context, text.data)
+    told = r"'digit_cnn', which cannot read texts; take bert or word_cnn or char_cnn or bilstm or pretrained$"
+    with pytest.raises(ValueError, match=told):
+        open_context(wrong)
+    with pytest.raises(ValueError, match=told):
+        steps.train(replace(text.context, study=wrong), text.data)
 
 
 FRESH = """

@@ -11,9 +11,10 @@ import pytest
 from datasets import load_from_disk
 
 from conf.load import ConfError, check_study
+from conf.schema import Model
 from flows import steps
 from flows.context import open_context
-from tasks.content import read_content
+from tasks.content import Content, read_content
 from tasks.evaluate import check_metrics
 from tasks.explain import check_methods
 from tasks.preprocess.boston import FEATURES, PRICE
@@ -21,6 +22,7 @@ from tasks.preprocess.errors import DataError
 from tasks.preprocess.rotten_tomatoes import NAMED, SHOWN, feature_words, words
 from tasks.sets import over_samples
 from tasks.subject import Subject
+from tasks.train.building import check_fits
 from tests.conftest import ROOT
 from tests.naive_sets import as_fractions
 
@@ -207,19 +209,26 @@ def test_presence_adjusted_values_are_told_for_features_of_0_and_1_alone():
 # --- bad input -----------------------------------------------------------------------------------------------------
 
 
+def test_an_architecture_for_another_table_is_refused(storage):
+    context = open_context(table_study(storage, "uniform", "sum", "forest"))
+    with pytest.raises(ValueError, match="cannot read a table of a known function; take polynomial$"):
+        steps.train(context, steps.preprocess(context).output)
+    with pytest.raises(ValueError, match="cannot read a table of classes; take mlp$"):
+        check_fits(Model(architecture="forest"), Content("table", ("bad", "good")))
+    with pytest.raises(ValueError, match="cannot read a table of numbers to predict; take forest$"):
+        check_fits(Model(architecture="mlp"), Content("table", ()))
+
+
 @pytest.mark.parametrize(
     ("dataset", "task", "architecture", "said"),
     [
-        ("uniform", "sum", "forest", "cannot read a table of a known function; take polynomial"),
-        ("uniform", "sum", "bert", "take polynomial"),
-        ("synthetic", "planted", "forest", "the data are events"),
+        ("uniform", "sum", "bert", "cannot read a table; take mlp or forest or polynomial$"),
+        ("synthetic", "planted", "forest", "cannot read events; take bert or word_cnn or char_cnn or bilstm$"),
     ],
 )
-def test_an_architecture_that_cannot_read_the_data_is_refused(storage, dataset, task, architecture, said):
-    study = table_study(storage, dataset, task, architecture, data={"synthetic": {"stays": 40}})
-    context = open_context(study)
+def test_an_architecture_for_other_data_is_refused_before_there_are_data(storage, dataset, task, architecture, said):
     with pytest.raises(ValueError, match=said):
-        steps.train(context, steps.preprocess(context).output)
+        open_context(table_study(storage, dataset, task, architecture))
 
 
 def test_a_background_beyond_the_rows_and_one_for_other_data_are_refused(storage):
@@ -235,7 +244,10 @@ def test_a_background_beyond_the_rows_and_one_for_other_data_are_refused(storage
         data={"synthetic": {"stays": 60}},
         explain={"samples": 2, "background": 3},
     )
-    data = steps.preprocess(open_context(events)).output
+    with pytest.raises(ValueError, match="explain.background is 3, and events data have none"):
+        open_context(events)
+    plain = events.model_copy(update={"explain": events.explain.model_copy(update={"background": None})})
+    data = steps.preprocess(open_context(plain)).output
     with pytest.raises(ValueError, match="explain.background is 3, and events data have none"):
         check_methods(data.folder, events.explain, list(events.explainers))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
 from transformers.utils import logging
 
-from tasks.content import TOKENS, Content
+from tasks.content import Content, Kind
 from tasks.train import bert
 from tasks.train.augmentation import OF_IMAGES, OF_TEXTS
 from tasks.train.networks import NETWORKS
@@ -19,56 +19,54 @@ from tasks.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from conf.schema import Model
 
-IMAGE_NETWORKS = ("digit_cnn", "object_cnn")
-TABLE_NETWORKS = ("mlp", "forest", "polynomial")
+SEQUENCE_NETWORKS = ("bert", "word_cnn", "char_cnn", "bilstm")
+ARCHITECTURES: dict[Kind, tuple[str, ...]] = {
+    "events": SEQUENCE_NETWORKS,
+    "text": (*SEQUENCE_NETWORKS, "pretrained"),
+    "image": ("digit_cnn", "object_cnn"),
+    "table": ("mlp", "forest", "polynomial"),
+}
+AUGMENTATIONS: dict[Kind, tuple[str, ...]] = {"image": OF_IMAGES, "text": OF_TEXTS}
+NOUNS: dict[Kind, str] = {"events": "events", "text": "texts", "image": "images", "table": "a table"}
+
+
+def check_reads(model: Model, kind: Kind) -> None:
+    """Raise ValueError where the model's options are for another kind of data; no data are needed to tell."""
+    known = ARCHITECTURES[kind]
+    if model.architecture not in known:
+        raise ValueError(
+            f"model.architecture is {model.architecture!r}, which cannot read {NOUNS[kind]}; take {' or '.join(known)}"
+        )
+    varied = ("none", *AUGMENTATIONS.get(kind, ()))
+    if model.augment not in varied:
+        raise ValueError(
+            f"model.augment is {model.augment!r}, which does not vary {NOUNS[kind]}; take {' or '.join(varied)}"
+        )
+    if model.first_filters != "random" and (model.architecture != "char_cnn" or kind != "text"):
+        raise ValueError(
+            f"model.first_filters is {model.first_filters!r}, which is for char_cnn on texts, and this is "
+            f"{model.architecture} on {NOUNS[kind]}; take random"
+        )
 
 
 def check_fits(model: Model, content: Content) -> None:
-    """Raise ValueError where the architecture cannot read this kind of data."""
-    known = architectures(content)
-    if content.kind in ("image", "table") and model.architecture not in known:
-        raise ValueError(
-            f"model.architecture is {model.architecture!r}, which cannot read {told(content)}; "
-            f"take {' or '.join(known)}"
-        )
-    if content.kind in TOKENS and model.architecture in (*IMAGE_NETWORKS, *TABLE_NETWORKS):
-        raise ValueError(
-            f"model.architecture is {model.architecture!r}, and the data are {content.kind}; "
-            f"take one of: {', '.join(known)}"
-        )
+    """Raise ValueError where the architecture cannot read these data."""
+    check_reads(model, content.kind)
     if (model.architecture == "pretrained") != bool(content.pretrained):
         raise ValueError(
             f"model.architecture is {model.architecture!r} and data.text.pretrained is {content.pretrained!r}; "
             "a pretrained encoder needs its own tokens (data.text.unit=pieces) and no other model reads them"
         )
-    kinds = {"image": ("none", *OF_IMAGES), "text": ("none", *OF_TEXTS)}.get(content.kind, ("none",))
-    if model.augment not in kinds:
-        raise ValueError(
-            f"model.augment is {model.augment!r}, which does not vary {told(content)}; take {' or '.join(kinds)}"
-        )
-    if model.first_filters != "random" and (model.architecture != "char_cnn" or content.kind != "text"):
-        raise ValueError(
-            f"model.first_filters is {model.first_filters!r}, which is for char_cnn on texts, and this is "
-            f"{model.architecture} on {told(content)}; take random"
-        )
-
-
-def architectures(content: Content) -> list[str]:
-    """Return the architectures that read this kind of data."""
-    if content.kind == "image":
-        return list(IMAGE_NETWORKS)
     if content.kind == "table":
-        return ["mlp"] if content.classes else ["polynomial"] if content.coefficients else ["forest"]
-    return ["pretrained"] if content.pretrained else ["bert", "word_cnn", "char_cnn", "bilstm"]
-
-
-def told(content: Content) -> str:
-    """Return what the data are, for people."""
-    if content.kind != "table":
-        return {"image": "images", "text": "texts", "events": "events"}[content.kind]
-    if content.classes:
-        return "a table of classes"
-    return "a table of a known function" if content.coefficients else "a table of numbers to predict"
+        known, told = "forest", "numbers to predict"
+        if content.classes:
+            known, told = "mlp", "classes"
+        elif content.coefficients:
+            known, told = "polynomial", "a known function"
+        if model.architecture != known:
+            raise ValueError(
+                f"model.architecture is {model.architecture!r}, which cannot read a table of {told}; take {known}"
+            )
 
 
 def build(model: Model, content: Content, vocabulary: Vocabulary | None) -> PreTrainedModel:
