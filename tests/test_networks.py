@@ -262,6 +262,11 @@ def test_a_char_cnns_first_filters_start_from_frequent_words():
     torch.testing.assert_close(ends_with_two, torch.tensor(0.0))
 
 
+def test_filters_do_not_start_from_words_where_tokens_are_words():
+    with pytest.raises(ValueError, match="no training text has a second word of 4 characters or more"):
+        network("char_cnn").start_from_words([list(range(4, 20))], [list(range(16))])
+
+
 def test_the_most_frequent_beginnings_are_drawn_from_whatever_the_texts_order():
     draw = torch.Generator().manual_seed(3)
     texts, words = [], []

@@ -103,6 +103,9 @@ class CharCnn(PreTrainedModel):
         Args:
             texts: (r,) ragged characters.
             words: (r,) ragged, the word that each character is of; a word owns the blanks after it.
+
+        Raises:
+            ValueError: there is no such beginning, as where tokens are not characters.
         """
         width = KERNELS[0]
         counts: Counter[tuple[int, ...]] = Counter()
@@ -112,6 +115,11 @@ class CharCnn(PreTrainedModel):
                 beginning = tuple(text[start - 1 : start - 1 + width])
                 if end - start > SHORTEST and len(beginning) == width:
                     counts[beginning] += 1
+        if not counts:
+            raise ValueError(
+                f"no training text has a second word of {SHORTEST} characters or more for the first filters to start "
+                "from; set data.text.unit=characters, or model.first_filters=random"
+            )
         filters = self.config.filters
         ranked = sorted(counts, key=lambda beginning: (-counts[beginning], beginning))[: CHOICE * filters]
         first = self.convolutions[0]
