@@ -76,7 +76,7 @@ class Subject:
         """
         rows = test_rows(data, explain.samples)
         content = read_content(data)
-        check_samples(rows, content, explain)
+        check_samples(rows, content.kind, explain)
         network = load_model(model / "model", device)
         background = background_rows(data, explain, network) if content.kind == "table" else None
         return cls(network, content, vocabulary_of(data, content), rows, explain, background)
@@ -204,7 +204,7 @@ def player_counts(data: Path, explain: Explain) -> list[int]:
         ValueError: the test part has fewer samples, or has no such players.
     """
     rows, content = test_rows(data, explain.samples), read_content(data)
-    check_samples(rows, content, explain)
+    check_samples(rows, content.kind, explain)
     if content.kind == "table":
         return [len(content.features)] * len(rows)
     if content.kind == "image":
@@ -229,9 +229,9 @@ def check_players(kind: Kind, explain: Explain) -> None:
                 raise ValueError(f"explain.{name} is {getattr(explain, name)!r}; of {kind} data it is {only!r}")
 
 
-def check_samples(rows: Dataset, content: Content, explain: Explain) -> None:
+def check_samples(rows: Dataset, kind: Kind, explain: Explain) -> None:
     """Raise ValueError where the samples have no such players."""
-    check_players(content.kind, explain)
+    check_players(kind, explain)
     if explain.players == "sentences" and not rows[0]["sentences"]:
         raise ValueError(
             "explain.players is 'sentences' and none were found in the texts; set data.text.sentences=true"

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from tasks.content import Kind
+
 MOST_SHIFT = 2
 LEFT_OUT = 0.2
-OF_IMAGES = ("shift", "shift_flip")
-OF_TEXTS = ("leave_words_out",)
+AUGMENTATIONS: dict[Kind, tuple[str, ...]] = {"image": ("shift", "shift_flip"), "text": ("leave_words_out",)}
 
 
 def augmented(pixels: torch.Tensor, kind: str) -> torch.Tensor:
@@ -25,7 +26,7 @@ def augmented(pixels: torch.Tensor, kind: str) -> torch.Tensor:
     Raises:
         ValueError: there is no such kind.
     """
-    if kind not in ("none", "shift", "shift_flip"):
+    if kind not in ("none", *AUGMENTATIONS["image"]):
         raise ValueError(f"augment is {kind!r}; it is none, shift or shift_flip")
     if kind == "none":
         return pixels

@@ -11,7 +11,7 @@ from transformers.utils import logging
 
 from tasks.content import Content, Kind
 from tasks.train import bert
-from tasks.train.augmentation import OF_IMAGES, OF_TEXTS
+from tasks.train.augmentation import AUGMENTATIONS
 from tasks.train.networks import NETWORKS
 from tasks.train.served import no_progress_bars
 from tasks.vocabulary import Vocabulary
@@ -26,7 +26,6 @@ ARCHITECTURES: dict[Kind, tuple[str, ...]] = {
     "image": ("digit_cnn", "object_cnn"),
     "table": ("mlp", "forest", "polynomial"),
 }
-AUGMENTATIONS: dict[Kind, tuple[str, ...]] = {"image": OF_IMAGES, "text": OF_TEXTS}
 NOUNS: dict[Kind, str] = {"events": "events", "text": "texts", "image": "images", "table": "a table"}
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from tasks.content import read_content
-from tasks.train.augmentation import OF_TEXTS
 from tasks.train.building import check_fits
 from tasks.train.calibration import calibration_curve, calibration_scores, draw_calibration
 from tasks.train.data import Part, check_parts, read_parts
@@ -66,7 +65,7 @@ def fit(
     content = read_content(data_dir)
     check_fits(model, content)
     vocabulary = vocabulary_of(data_dir, content)
-    words = model.augment in OF_TEXTS or model.first_filters != "random"
+    words = model.augment == "leave_words_out" or model.first_filters == "word_beginnings"
     parts = read_parts(data_dir, content, words)
     check_parts(parts, content, vocabulary)
     setting = Setting(model, content, vocabulary, seed, device)

@@ -183,9 +183,8 @@ class Collator:
 
     def __call__(self, batch: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         """Return input_ids and attention_mask (rows, special + longest), and labels (rows,)."""
-        sequences = [row["input_ids"] for row in batch]
-        if self.augment == "leave_words_out" and self.network.training:
-            sequences = [without_words(row["input_ids"], row["words"]) for row in batch]
+        varied = self.augment == "leave_words_out" and self.network.training
+        sequences = [without_words(row["input_ids"], row["words"]) if varied else row["input_ids"] for row in batch]
         tokens, mask = pad_rows(sequences, self.special, self.pad)
         labels = torch.tensor([row["labels"] for row in batch])
         return {"input_ids": tokens, "attention_mask": mask, "labels": labels}

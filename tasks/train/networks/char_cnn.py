@@ -95,8 +95,8 @@ class CharCnn(PreTrainedModel):
     def start_from_words(self, texts: Sequence[Sequence[int]], words: Sequence[Sequence[int]]) -> None:
         """Let each first filter answer to how one frequent word of the training texts begins; torch's state draws them.
 
-        A beginning is the blank before a word and its first six characters (a word of four at least; what follows a
-        shorter one belongs to it). Of the most frequent ones, ten times as many as there are filters, each filter gets
+        A beginning is the blank before a word of four characters or more and the six characters after the blank, be
+        they the word's or not. Of the most frequent ones, ten times as many as there are filters, each filter gets
         another one: a third for each character in its place, less two thirds, so that it is silent where two places
         or fewer agree, and 5/3 where all do. Where there are fewer beginnings, the other filters stay random.
 
